@@ -115,10 +115,9 @@ class HpnFile(PlanesFile):
     rails: Count = 8
 
 
-class TwoDcFile(GeneratedFile):
-    """Two leaf-spine data centres; border n of the one has a long link to border n of the other."""
+class CentresFile(GeneratedFile):
+    """What fabrics of several leaf-spine data centres take; counts are of each centre."""
 
-    generator: Literal["two_dc"]
     spines: Count
     leaves: Count
     hosts_per_leaf: Count
@@ -127,8 +126,40 @@ class TwoDcFile(GeneratedFile):
     long_link: LinkSettings
 
 
+class TwoDcFile(CentresFile):
+    """Two leaf-spine data centres; border n of the one has a long link to border n of the other."""
+
+    generator: Literal["two_dc"]
+
+
+class BetweenCentres(LinkSettings):
+    """Settings of the long links between two data centres, which count from 1."""
+
+    between: Annotated[list[Count], Field(min_length=2, max_length=2)]
+
+
+class DataCentresFile(CentresFile):
+    """Leaf-spine data centres in a line or a ring, or each joined to all others.
+
+    Border n of a centre has a long link to border n of each centre that it is joined to. Three in a
+    ring are a triangle. `long_links`: what is otherwise between two of them.
+    """
+
+    generator: Literal["data_centres"]
+    centres: Annotated[Count, Field(ge=2)]
+    shape: Literal["line", "ring", "full"] = "ring"
+    long_links: list[BetweenCentres] = Field(default=[])
+
+
 AnyGenerated = (
-    SingleFile | LeafSpineFile | RailFile | FatTreeFile | DualPlaneFile | HpnFile | TwoDcFile
+    SingleFile
+    | LeafSpineFile
+    | RailFile
+    | FatTreeFile
+    | DualPlaneFile
+    | HpnFile
+    | TwoDcFile
+    | DataCentresFile
 )
 
 GENERATORS: dict[str, type[AnyGenerated]] = {
@@ -139,4 +170,5 @@ GENERATORS: dict[str, type[AnyGenerated]] = {
     "dual_plane": DualPlaneFile,
     "hpn": HpnFile,
     "two_dc": TwoDcFile,
+    "data_centres": DataCentresFile,
 }

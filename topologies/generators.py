@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from topologies.document import Document
 from topologies.generator_schema import (
     AnyGenerated,
+    CentresFile,
+    DataCentresFile,
     DualPlaneFile,
     FatTreeFile,
     HpnFile,
@@ -45,7 +47,9 @@ def generate(spec: AnyGenerated, document: Document) -> tuple[ExplicitFile, Plan
         case HpnFile():
             _hpn(plan, spec)
         case TwoDcFile():
-            _two_dc(plan, spec)
+            _centres(plan, spec, [(0, 1)])
+        case DataCentresFile():
+            _data_centres(plan, spec)
     return plan.explicit(), plan
 
 
@@ -171,13 +175,43 @@ def _planes(plan: Plan, spec: PlanesFile, leaves: int, key: str) -> _Planes:
     return _Planes(plan, spec, leaves)
 
 
-def _two_dc(plan: Plan, spec: TwoDcFile) -> None:
+def _data_centres(plan: Plan, spec: DataCentresFile) -> None:
+    joined = _joined(spec)
+    for i, between in enumerate(spec.long_links):
+        pair = tuple(sorted(centre - 1 for centre in between.between))
+        here = ("long_links", i, "between")
+        shown = " and ".join(str(centre) for centre in between.between)
+        message = f"no long link between {shown}: {spec.centres} centres, shape {spec.shape}"
+        if pair not in joined:
+            plan.problems.append(plan.document.problem(here, message))
+    borders = _centres(plan, spec, joined)
+    for i, between in enumerate(spec.long_links):
+        one, other = (borders[centre - 1] for centre in between.between)
+        for pair_of_borders in zip(one, other, strict=True):
+            plan.override(pair_of_borders, between, ("long_links", i))
+
+
+def _joined(spec: DataCentresFile) -> list[tuple[int, int]]:
+    """Return which centres have long links between them, from 0 on, the lower number first."""
+    if spec.shape == "full":
+        return list(itertools.combinations(range(spec.centres), 2))
+    pairs = list(itertools.pairwise(range(spec.centres)))
+    closed = spec.shape == "ring" and spec.centres > 2  # two have one link, not two
+    return [*pairs, (0, spec.centres - 1)] if closed else pairs
+
+
+def _centres(
+    plan: Plan, spec: CentresFile, joined: Sequence[tuple[int, int]]
+) -> Sequence[Sequence[str]]:
+    """Plan data centres, and long links between those `joined`; return each one's borders."""
+    count = 1 + max(there for _, there in joined)
+    most = max(sum(centre in pair for pair in joined) for centre in range(count))
     plan.fits_leaf(spec.hosts_per_leaf, spec.spines, "hosts_per_leaf")
     plan.fits_spine(spec.leaves + spec.borders, "leaves")
-    plan.fits_spine(spec.spines + 1, "spines")
+    plan.fits_spine(spec.spines + most, "spines")
     for kind in ("link", "border_link", "long_link"):
         plan.settings_for(kind)
-    names = ("dc 1", "dc 2")
+    names = [f"dc {1 + dc}" for dc in range(count)]
     leaves = [plan.switches(spec.leaves, "leaf", group=dc) for dc in names]
     spines = [plan.switches(spec.spines, "spine", group=dc) for dc in names]
     borders = [plan.switches(spec.borders, "border", group=dc) for dc in names]
@@ -185,8 +219,10 @@ def _two_dc(plan: Plan, spec: TwoDcFile) -> None:
         _hosts_of_leaves(plan, leaves[dc], spec.hosts_per_leaf, group=name)
         _mesh(plan, leaves[dc], spines[dc])
         _mesh(plan, spines[dc], borders[dc], kind="border_link")
-    for here, there in zip(*borders, strict=True):
-        plan.link(here, there, "long_link")
+    for one, other in joined:
+        for here, there in zip(borders[one], borders[other], strict=True):
+            plan.link(here, there, "long_link")
+    return borders
 
 
 def _hosts_of_leaves(plan: Plan, leaves: Sequence[str], each: int, group: str = "") -> None:

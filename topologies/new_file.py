@@ -44,6 +44,14 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
         "borders": 2,
         "long_link": {"length": "10km", "queue": "5MB"},
     },
+    "data_centres": {
+        "centres": 3,
+        "spines": 2,
+        "leaves": 2,
+        "hosts_per_leaf": 2,
+        "borders": 2,
+        "long_link": {"length": "10km", "queue": "5MB"},
+    },
 }
 """What each generator can't do without, small enough for one machine."""
 

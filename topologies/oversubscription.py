@@ -63,3 +63,32 @@ def tiers(topology: Topology) -> Iterator[Tier]:
         if ratios:
             worst = max(ratios.values())
             yield Tier(role, worst, tuple(name for name, r in ratios.items() if r == worst))
+
+
+@dataclass(frozen=True)
+class LongHaul:
+    """What the hosts of a group could send together, and what its links to other groups carry."""
+
+    group: str
+    hosts_bps: int
+    out_bps: int
+
+    @property
+    def ratio(self) -> Fraction:
+        """Hosts' rate over that of the links out."""
+        return Fraction(self.hosts_bps, self.out_bps)
+
+
+def long_hauls(topology: Topology) -> Iterator[LongHaul]:
+    """Yield each data centre: a group whose border switches have links to other groups."""
+    group_of = {switch.name: switch.group for switch in topology.switches}
+    out: dict[str, int] = {}
+    for border in topology.switches_with(Role.BORDER):
+        for port in topology.ports_of(border.name):
+            if group_of.get(port.peer.node, border.group) != border.group:
+                out[border.group] = out.get(border.group, 0) + port.link.rate_bps
+    for group, out_bps in out.items():
+        hosts = [host.name for host in topology.hosts if host.group == group]
+        rate = sum(port.link.rate_bps for name in hosts for port in topology.ports_of(name))
+        if rate:
+            yield LongHaul(group, rate, out_bps)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from topologies import extensions
 from topologies.addressing import MAX_HOSTS_PER_LEAF
 from topologies.document import Document
@@ -159,9 +161,13 @@ class Plan:
             elif not found:
                 message = f"no link between {' and '.join(override.between)} in this fabric"
                 self.problems.append(self.document.problem((*path, "between"), message))
-            for number in found:
-                link = self._links[number]
-                given = override.over(link)
-                changed = {key: getattr(given, key) for key in LinkSettings.model_fields}
-                self._links[number] = link.model_copy(update=changed)
-                self.link_paths[number] = path
+            self.override(override.between, override, path)
+
+    def override(self, between: Iterable[str], given: LinkSettings, path: FieldPath) -> None:
+        """Give the links between two nodes settings that stand at `path` in the file."""
+        for number in self._between.get(frozenset(between), []):
+            link = self._links[number]
+            merged = given.over(link)
+            changed = {key: getattr(merged, key) for key in LinkSettings.model_fields}
+            self._links[number] = link.model_copy(update=changed)
+            self.link_paths[number] = path

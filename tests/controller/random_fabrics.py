@@ -56,6 +56,16 @@ GENERATED = st.one_of(
         borders=st.integers(1, 2),
         long_link=st.fixed_dictionaries({"length": st.sampled_from(["10km", "100km"])}),
     ),
+    _generated(
+        "data_centres",
+        centres=st.integers(2, 4),
+        shape=st.sampled_from(["line", "ring", "full"]),
+        spines=SMALL,
+        leaves=SMALL,
+        hosts_per_leaf=SMALL,
+        borders=st.integers(1, 2),
+        long_link=st.fixed_dictionaries({"length": st.sampled_from(["10km", "100km"])}),
+    ),
 )
 
 

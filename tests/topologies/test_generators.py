@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import pytest
 
@@ -10,7 +11,7 @@ import topologies
 from mechanisms.dcqcn.parameters import MarkingOfSet
 from topologies import Endpoint, Role, Topology, TopologyError
 from topologies.ecn import EcnThresholds, step
-from topologies.oversubscription import tiers
+from topologies.oversubscription import long_hauls, tiers
 from topologies.reach import Reach
 
 LINK = "{rate: 400Gbps, delay: 500ns, queue: 1MB}"
@@ -73,6 +74,35 @@ SIZES: list[tuple[str, dict[str, object], int, int, int, int]] = [
         "two_dc",
         {"spines": 2, "leaves": 3, "hosts_per_leaf": 1, "borders": 2, "long_link": "{}"},
         *(14, 6, 6, 28),
+    ),
+    (
+        "data_centres",
+        {"centres": 2, "spines": 2, "leaves": 2, "hosts_per_leaf": 2, "long_link": "{}"},
+        *(10, 8, 8, 21),
+    ),
+    (
+        "data_centres",
+        {
+            "centres": 3,
+            "spines": 2,
+            "leaves": 2,
+            "hosts_per_leaf": 1,
+            "borders": 2,
+            "long_link": "{}",
+        },
+        *(18, 6, 6, 36),
+    ),
+    (
+        "data_centres",
+        {
+            "centres": 4,
+            "shape": "full",
+            "spines": 1,
+            "leaves": 1,
+            "hosts_per_leaf": 1,
+            "long_link": "{}",
+        },
+        *(12, 4, 4, 18),
     ),
 ]
 
@@ -241,6 +271,71 @@ def test_two_data_centres_have_a_long_link() -> None:
     assert {host.group for host in fabric.hosts} == {"dc 1", "dc 2"}
 
 
+CENTRES: dict[str, object] = {"spines": 1, "leaves": 1, "hosts_per_leaf": 1}
+LONG = "{length: 100km}"
+
+
+def between(fabric: Topology) -> dict[tuple[str, str], int]:
+    """Return the delay in us of each long link, by the data centres that it joins."""
+    group = {switch.name: switch.group.removeprefix("dc ") for switch in fabric.switches}
+    pairs = {
+        (group[link.a.node], group[link.b.node]): link.delay_ps // 10**6
+        for link in fabric.links
+        if fabric.is_switch(link.a.node)
+    }
+    return {pair: delay for pair, delay in pairs.items() if pair[0] != pair[1]}
+
+
+@pytest.mark.parametrize(
+    ("shape", "centres", "joined"),
+    [
+        ("line", 4, ["12", "23", "34"]),
+        ("ring", 4, ["12", "23", "34", "14"]),
+        ("ring", 3, ["12", "23", "13"]),
+        ("ring", 2, ["12"]),
+        ("full", 4, ["12", "13", "14", "23", "24", "34"]),
+    ],
+)
+def test_data_centres_are_joined_as_their_shape_says(
+    shape: str, centres: int, joined: list[str]
+) -> None:
+    fabric = make("data_centres", centres=centres, shape=shape, long_link=LONG, **CENTRES)
+    assert between(fabric) == {(pair[0], pair[1]): 500 for pair in joined}
+    assert len(set(Reach(fabric).islands.values())) == 1
+
+
+def test_two_data_centres_are_those_of_two_dc() -> None:
+    of_each = {"spines": 2, "leaves": 2, "hosts_per_leaf": 3, "borders": 2}
+    two = make("two_dc", long_link=LONG, **of_each)
+    same = make("data_centres", centres=2, long_link=LONG, **of_each)
+    assert (same.switches, same.hosts, same.links) == (two.switches, two.hosts, two.links)
+
+
+def test_a_long_link_may_have_settings_of_its_own() -> None:
+    own = "[{between: [2, 1], length: 300km, rate: 800Gbps}]"
+    fabric = make("data_centres", centres=3, borders=2, long_link=LONG, long_links=own, **CENTRES)
+    assert between(fabric) == {("1", "2"): 1500, ("2", "3"): 500, ("1", "3"): 500}
+    rates = [link.rate_bps // 10**9 for link in fabric.links if link.delay_ps == 1500 * 10**6]
+    assert rates == [800, 800]  # of both borders
+
+
+def test_the_oversubscription_of_a_long_haul_is_that_of_its_hosts() -> None:
+    own = "[{between: [1, 2], rate: 200Gbps}]"
+    of_each = {"spines": 1, "leaves": 2, "hosts_per_leaf": 4, "borders": 2}
+    fabric = make(
+        "data_centres", centres=3, shape="line", long_link=LONG, long_links=own, **of_each
+    )
+    found = {haul.group: (haul.hosts_bps, haul.out_bps) for haul in long_hauls(fabric)}
+    g = 10**9  # 8 hosts of 400 Gb/s, each border's links to its neighbours
+    assert found == {
+        "dc 1": (3200 * g, 2 * 200 * g),
+        "dc 2": (3200 * g, 2 * (200 + 400) * g),
+        "dc 3": (3200 * g, 2 * 400 * g),
+    }
+    assert [haul.ratio for haul in long_hauls(fabric)] == [8, Fraction(8, 3), 4]
+    assert not list(long_hauls(make("fat_tree", k=4)))
+
+
 def test_kinds_of_links_and_single_ones_have_their_own_settings() -> None:
     fabric = make(
         "fat_tree",
@@ -330,6 +425,31 @@ REFUSED: list[tuple[str, dict[str, object], str]] = [
         "servers_per_segment: a leaf has 254 ports for its hosts and uplinks together, and this",
     ),
     ("two_dc", {"spines": 2, "leaves": 2, "hosts_per_leaf": 2}, "'long_link' is missing here"),
+    (
+        "data_centres",
+        {
+            "centres": 3,
+            "shape": "line",
+            "spines": 1,
+            "leaves": 1,
+            "hosts_per_leaf": 1,
+            "long_link": "{length: 1km}",
+            "long_links": "[{between: [1, 3], length: 50km}]",
+        },
+        "long_links[0].between: no long link between 1 and 3: 3 centres, shape line",
+    ),
+    (
+        "data_centres",
+        {
+            "centres": 250,
+            "shape": "full",
+            "spines": 6,
+            "leaves": 1,
+            "hosts_per_leaf": 1,
+            "long_link": "{length: 1km}",
+        },
+        "spines: a switch has 254 ports and this asks for 255",
+    ),
     (
         "two_dc",
         {

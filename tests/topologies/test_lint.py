@@ -346,6 +346,20 @@ def test_what_many_have_in_common_is_said_once_and_worst_first() -> None:
     assert spine.message.startswith("s5: a single point of failure: without it h1 and h5")
 
 
+def test_a_long_haul_that_is_less_than_its_hosts_is_stated() -> None:
+    text = (
+        "time_scale: 10000\ngenerator: data_centres\ncentres: 3\nspines: 2\nleaves: 2\n"
+        "hosts_per_leaf: 4\nlink: {rate: 400Gbps, delay: 500ns, queue: 1GB}\n"
+        "long_link: {rate: 200Gbps, length: 100km}\n"
+    )
+    (said,) = [each for each in findings(text) if "long haul" in each.message]
+    assert said.severity is INFO
+    assert said.message == (
+        "dc 1, dc 2, dc 3: the long haul is oversubscribed 8:1: "
+        "3200Gbps of hosts, 400Gbps out of it"
+    )
+
+
 @pytest.mark.parametrize("name", topologies.available())
 def test_shipped_topologies_have_no_errors_and_no_warnings(name: str) -> None:
     assert report(load_source(name)).is_good(strict=True)

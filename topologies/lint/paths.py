@@ -10,8 +10,9 @@ from topologies.graph import SwitchGraph
 from topologies.lint.findings import Remark, Severity
 from topologies.loader import Source
 from topologies.model import Host, Role, Topology
-from topologies.oversubscription import ratio_text, switch_ratio
+from topologies.oversubscription import long_hauls, ratio_text, switch_ratio
 from topologies.reach import Reach
+from topologies.units import format_rate
 
 UP_OF_A_FULL_FABRIC = 1  # down : up; more is oversubscribed
 
@@ -24,6 +25,7 @@ def path_faults(source: Source) -> Iterator[Remark]:
     yield from _cut_off(source)
     yield from _single_points(source)
     yield from _oversubscription(source)
+    yield from _long_hauls(source)
 
 
 def _place(source: Source, kind: str, number: int) -> FieldPath:
@@ -118,3 +120,14 @@ def _oversubscription(source: Source) -> Iterator[Remark]:
         right = "more or faster links up, or fewer hosts, would make it 1:1"
         place = _place(source, "switches", i)
         yield Remark(Severity.WARNING, place, switch.name, message, right)
+
+
+def _long_hauls(source: Source) -> Iterator[Remark]:
+    """Say what of the hosts' rate goes over the links between data centres."""
+    for haul in long_hauls(source.topology):
+        if haul.ratio <= UP_OF_A_FULL_FABRIC:
+            continue
+        rates = f"{format_rate(haul.hosts_bps)} of hosts, {format_rate(haul.out_bps)} out of it"
+        message = f"the long haul is oversubscribed {ratio_text(haul.ratio)}: {rates}"
+        right = "a job that sends little across needs no more: say what share of its bytes does"
+        yield Remark(Severity.INFO, _hosts_place(source), haul.group, message, right)
