@@ -15,6 +15,7 @@ from topologies.reach import Reach
 from topologies.units import format_duration
 from workloads.flow_sizes import MIXES
 from workloads.job_schema import (
+    AllReduceEntry,
     AllToAllEntry,
     BroadcastEntry,
     CollectiveEntry,
@@ -550,6 +551,10 @@ class _Check:
         if value.bytes < least:
             message = f"{value.bytes}B are too few for {size} ranks: give at least {least}B"
             self._report((*path, "bytes"), message)
+        inside = value.inside if isinstance(value, AllReduceEntry) else None
+        if inside is not None and (size % inside or size == inside):
+            message = f"{inside} in each place, and groups of {size}: no two places of so many"
+            self._report((*path, "inside"), f"{message}, so give half of the group, or a third")
         if isinstance(value, RootedEntry | BroadcastEntry) and value.root >= size:
             message = f"root {value.root}: the groups have ranks 0 to {size - 1}"
             self._report((*path, "root"), message)

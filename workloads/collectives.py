@@ -159,8 +159,8 @@ def _one_tree(ranks: int, size: int, chunk: int, shift: int, channel: int) -> Te
         np.tile(sizes, 2),
         np.zeros(2 * up.size, dtype=np.int64),
         np.full(2 * up.size, channel),
-        _stacked(edges),
-        _stacked(heads),
+        stacked(edges),
+        stacked(heads),
         (np.concatenate([every, every]), np.concatenate([source, target])),
     )
 
@@ -337,7 +337,7 @@ def joined(parts: list[Template]) -> Template:
     starts = np.cumsum([0, *(len(part) for part in parts)])
 
     def moved(pairs: list[tuple[Numbers, Numbers]], both: bool) -> tuple[Numbers, Numbers]:
-        return _stacked(
+        return stacked(
             [
                 (a + start, b + start if both else b)
                 for (a, b), start in zip(pairs, starts[:-1], strict=True)
@@ -357,7 +357,8 @@ def joined(parts: list[Template]) -> Template:
     )
 
 
-def _stacked(pairs: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
+def stacked(pairs: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
+    """Return pairs of arrays as one pair, end to end."""
     none = np.empty(0, dtype=np.int64)
     return (
         np.concatenate([none, *(a for a, _ in pairs)]),

@@ -23,6 +23,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from topologies.errors import did_you_mean
 from topologies.fields import Count, CountOrNone, Dscp, Model, Moment, Queue, Rate, Size, Volume
+from topologies.units import parse_share
 
 _FRACTION = re.compile(r"1/([0-9]+)")
 
@@ -61,10 +62,20 @@ class CollectiveEntry(Model):
 
 
 class AllReduceEntry(CollectiveEntry):
-    """Every rank ends with the sum of all ranks' `bytes`."""
+    """Every rank ends with the sum of all ranks' `bytes`.
 
-    algorithm: Literal["ring", "tree", "in-network"] = "ring"
+    `inside`: of `hierarchical`, how many consecutive ranks of a group are in one place.
+    """
+
+    algorithm: Literal["ring", "tree", "hierarchical", "in-network"] = "ring"
     chunk: Volume | None = None  # of the tree's pipeline
+    inside: Annotated[Count | None, Field(ge=2)] = None
+
+    @model_validator(mode="after")
+    def _inside(self) -> AllReduceEntry:
+        if (self.inside is None) is (self.algorithm == "hierarchical"):
+            raise ValueError("'inside' goes with algorithm hierarchical: ranks in one place")
+        return self
 
 
 class AllGatherEntry(CollectiveEntry):
@@ -164,7 +175,10 @@ class PhaseEntry(StepEntry):
 
 
 class JobEntry(Model):
-    """A job. `interfaces: all` puts a rank on every NIC of a host, else only the first."""
+    """A job. `interfaces: all` puts a rank on every NIC of a host, else only the first.
+
+    `jitter`, in 1/2^32: by how much of it a rank's computing takes longer, at most.
+    """
 
     name: str | None = None
     ranks: Annotated[Count, Field(ge=2)]
@@ -176,6 +190,7 @@ class JobEntry(Model):
     dp: Count | None = None
     ep: Count | None = None
     start: Moment = 0
+    jitter: Annotated[int, BeforeValidator(parse_share)] = 0
     iterations: Count = 1
     dscp: Dscp = 26
     queue: Queue | None = None

@@ -17,6 +17,7 @@ from workloads import collectives
 from workloads.collectives import Template
 from workloads.dag import FlowKind, FlowTable, MessageTable, Numbers
 from workloads.due import DueCollective, Pattern, PlacedPattern, pattern
+from workloads.hierarchical import hierarchical
 from workloads.ideal import Bounds, Stage
 from workloads.in_network import Orders, is_in_network
 from workloads.job_schema import (
@@ -32,6 +33,7 @@ from workloads.job_schema import (
 )
 from workloads.limits import TREE_CHUNK
 from workloads.model import Span, SpanKind
+from workloads.randomness import Random
 from workloads.spans import Ideal, Spans
 from workloads.splits import groups
 
@@ -59,6 +61,9 @@ def template(value: CollectiveEntry | PipelineEntry, size: int) -> Template:
         case AllReduceEntry(algorithm="tree"):
             chunk = value.chunk or TREE_CHUNK
             return collectives.tree(size, value.bytes, chunk, value.channels)
+        case AllReduceEntry(algorithm="hierarchical"):
+            inside = value.inside or size
+            return hierarchical(size, inside, value.bytes, value.channels)
         case AllReduceEntry() | BroadcastEntry() if is_in_network(value):
             return collectives.in_network(size, value.bytes)
         case AllGatherEntry() if is_in_network(value):
@@ -113,16 +118,19 @@ class JobPlan:
         tables: tuple[FlowTable, MessageTable, Spans],
         due: list[DueCollective] | None = None,
         orders: Orders | None = None,
+        random: Random | None = None,
     ) -> None:
         """`due`: takes collectives that have patterns; None: all become messages.
 
-        `orders`: takes messages that programs carry, where there are any.
+        `orders`: takes messages that programs carry, where there are any. `random`: draws by how
+        much a rank's computing takes longer, where the job has `jitter`.
         """
         self.job = job
         self.name = name
         self.flows, self.messages, self.spans = tables
         self.due = due
         self.orders = orders
+        self.random = random
         self.ranks = ranks
         self.places = self.flows.places(ranks)
         self.kind = FlowKind(name, job.dscp, job.queue, job.payload, None, job.rate or 0)
@@ -320,7 +328,9 @@ class JobPlan:
 
     def _barrier(self, before: _Ends | None, gap_ps: int, start_ps: int = 0) -> Numbers:
         """Add a barrier of each rank, behind what it waits for."""
-        barrier = self.messages.add(0, 0, self.job.ranks, start_ps=start_ps, gap_ps=gap_ps)
+        barrier = self.messages.add(
+            0, 0, self.job.ranks, start_ps=start_ps, gap_ps=self._computed(gap_ps)
+        )
         if before is not None:
             self.messages.wait(barrier[before.ranks], before.messages)
             for stage in before.stages:
@@ -328,6 +338,13 @@ class JobPlan:
             for due, ranks in before.due:
                 due.after.append(barrier[ranks])
         return barrier
+
+    def _computed(self, gap_ps: int) -> Numbers | int:
+        """Return how long each rank takes to compute what is `gap_ps` without jitter."""
+        most = gap_ps * self.job.jitter >> 32
+        if self.random is None or most == 0:
+            return gap_ps
+        return np.array([gap_ps + self.random.below(most + 1) for _ in range(self.job.ranks)])
 
     # --- ideal times -----------------------------------------------------------------------
 

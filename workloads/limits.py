@@ -41,7 +41,7 @@ def is_regular(value: CollectiveEntry | PipelineEntry) -> bool:
     match value:
         case PipelineEntry() | RootedEntry() | BroadcastEntry():
             return False
-        case AllReduceEntry(algorithm="tree" | "in-network"):
+        case AllReduceEntry(algorithm="tree" | "hierarchical" | "in-network"):
             return False
         case AllGatherEntry(algorithm="in-network"):
             return False
@@ -57,6 +57,9 @@ def collective_messages(job: JobEntry, value: CollectiveEntry | PipelineEntry, s
         case AllReduceEntry(algorithm="tree"):
             chunks = -(-value.bytes // (2 * value.channels * (value.chunk or TREE_CHUNK)))
             each = 4 * (size - 1) * chunks * value.channels
+        case AllReduceEntry(algorithm="hierarchical"):
+            inside = value.inside or size
+            each = (2 * (inside - 1) + size // inside - 1) * size * value.channels
         case AllReduceEntry() | AllGatherEntry() | BroadcastEntry() if (
             value.algorithm == IN_NETWORK
         ):

@@ -115,7 +115,8 @@ class _Plan:
         due = self.due if count > self.keep else None
         for number, (job, ranks) in enumerate(zip(self.run.jobs, places, strict=True)):
             name = job.name or (f"job {number}" if len(jobs) > 1 else "job")
-            JobPlan(job, name, ranks, tables, due, self.orders).plan()
+            random = Random(self.seed, "computing", name) if job.jitter else None
+            JobPlan(job, name, ranks, tables, due, self.orders, random).plan()
 
     def _result(self) -> Traffic:
         flows = self.flows.records()

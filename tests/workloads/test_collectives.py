@@ -20,7 +20,9 @@ from workloads.collectives import (
     tree,
     tree_parent,
 )
-from workloads.job_schema import PipelineEntry
+from workloads.hierarchical import hierarchical
+from workloads.job_schema import AllReduceEntry, JobEntry, PipelineEntry
+from workloads.limits import collective_messages
 
 SIZE = 1_000_003
 
@@ -83,6 +85,50 @@ def test_two_trees_reduce_everything_and_share_the_load(ranks: int) -> None:
     # Inner in one tree, a leaf in the other: 3 halves in the one and 1 in the other, each way.
     assert max(sent(found)) <= 2 * SIZE + 2
     assert tree(ranks, SIZE, 200_000, channels=2).channel.max() == 1
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("ranks", "inside"), [(4, 2), (6, 3), (12, 4), (32, 16), (24, 8)])
+def test_a_hierarchy_sends_only_reduced_pieces_across(
+    ranks: int, inside: int, channels: int
+) -> None:
+    found = hierarchical(ranks, inside, SIZE, channels)
+    places = ranks // inside
+    far = found.source // inside != found.target // inside
+    assert known(found) == everyone(ranks)
+    assert int(found.bytes[far].sum()) == places * (places - 1) * SIZE
+    assert int(found.bytes[~far].sum()) == places * 2 * (inside - 1) * SIZE
+    assert (found.source[far] % inside == found.target[far] % inside).all()
+    assert (
+        len(found)
+        == collective_messages(
+            JobEntry.model_validate({"ranks": ranks, "phases": [{"compute": "1us"}]}),
+            AllReduceEntry(bytes="1MB", algorithm="hierarchical", inside=inside, channels=channels),
+            ranks,
+        )
+        - ranks
+    )  # barriers
+
+
+def test_what_crosses_is_reduced_and_what_goes_round_has_crossed() -> None:
+    """Before a piece crosses, it has been at all ranks of its place; behind it come all places."""
+    found = hierarchical(12, 4, SIZE)
+    begun: list[set[int]] = [set() for _ in range(len(found))]
+    for message, rank in zip(*found.heads, strict=True):
+        begun[message].add(int(rank))
+    waiting: list[list[int]] = [[] for _ in range(len(found))]
+    for earlier, later in zip(*found.edges, strict=True):
+        waiting[later].append(int(earlier))
+
+    def behind(message: int) -> set[int]:
+        return begun[message].union(*(behind(each) for each in waiting[message]))
+
+    far = np.flatnonzero(found.source // 4 != found.target // 4)
+    for message in far.tolist():
+        place = int(found.source[message]) // 4
+        assert behind(message) == set(range(4 * place, 4 * place + 4))
+    after = [int(later) for earlier, later in zip(*found.edges, strict=True) if earlier in far]
+    assert after and all(behind(message) == set(range(12)) for message in after)
 
 
 @pytest.mark.parametrize("shape", [broadcast_ring, broadcast_tree])

@@ -237,8 +237,27 @@ MISTAKES = [
         JOB,
         "over: dp}",
         "over: dp, algorithm: star}",
-        "allreduce.algorithm: must be 'ring', 'tree' or 'in-network', no",
+        "allreduce.algorithm: must be 'ring', 'tree', 'hierarchical' or 'in-",
     ),
+    (
+        JOB,
+        "1MB, over: dp}",
+        "1MB, over: all, algorithm: hierarchical}",
+        "allreduce: 'inside' goes with algorithm hierarchical: ranks in one place",
+    ),
+    (
+        JOB,
+        "1MB, over: dp}",
+        "1MB, over: all, algorithm: hierarchical, inside: 16}",
+        "allreduce.inside: 16 in each place, and groups of 16: no two places of so many",
+    ),
+    (
+        JOB,
+        "1MB, over: dp}",
+        "1MB, over: all, algorithm: hierarchical, inside: 3}",
+        "allreduce.inside: 3 in each place, and groups of 16: no two places of so many",
+    ),
+    (JOB, "  ep: 2\n", "  jitter: 0%\n", "job.jitter: a share is more than 0%"),
     (JOB, "over: ep}", "over: ep, fraction: 8}", "alltoall.fraction: 8 is no such fraction"),
     (
         JOB,
