@@ -313,3 +313,38 @@ def test_paths_that_are_known_are_found_again_and_no_others() -> None:
     assert again[0].spans == again[1].spans == alone[0].spans
     assert again[2].spans == alone[1].spans
     assert alone[0].spans != alone[1].spans
+
+
+def computed(text: str, seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return what each rank computes before a collective, in ps: a row a phase."""
+    rows = planned(text, seed).messages.messages
+    return rows["gap_ps"][rows["gap_ps"] > 0].astype(np.int64).reshape(-1, 4)
+
+
+def test_jitter_makes_each_rank_compute_longer_by_the_seed() -> None:
+    job = "  ranks: 4\n  %sphases: [{compute: 100us}, {allreduce: {bytes: 1MB}}, {compute: 50us}]\n"
+    plain = FATTREE + job % ""
+    jittered = FATTREE + job % "jitter: 10%\n  "
+    exact = np.array([[100], [50]]) * 10**6
+    assert (computed(plain, 1) == exact).all()
+    one, same, other = (computed(jittered, seed) for seed in (1, 1, 2))
+    assert (one >= exact).all() and (one <= exact * 11 // 10).all()
+    assert len(set(one.ravel().tolist())) == one.size
+    assert np.array_equal(one, same) and not np.array_equal(one, other)
+
+
+def test_a_hierarchy_s_ideal_has_the_distance_once() -> None:
+    text = """\
+topology: {generator: data_centres, centres: 2, spines: 1, leaves: 1, hosts_per_leaf: 4, %s}
+job: {ranks: 8, phases: [{allreduce: {bytes: 4MB, algorithm: %s}}]}
+"""
+    links = "link: {rate: 400Gbps, delay: 500ns, queue: 1GB, mtu: 4200B}, long_link: {length: %s}"
+
+    def ideal(algorithm: str, length: str) -> int:
+        (job,) = (s for s in planned(text % (links % length, algorithm)).spans if not s.parent + 1)
+        return job.ideal_ps
+
+    over_places = "hierarchical, inside: 4"
+    assert ideal(over_places, "100km") - ideal(over_places, "0m") == 500 * 10**6
+    # A piece goes 14 steps round a ring of eight, which crosses twice a turn.
+    assert ideal("ring", "100km") - ideal("ring", "0m") == 4 * 500 * 10**6
