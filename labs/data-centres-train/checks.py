@@ -59,6 +59,10 @@ def _beside_a_copy(table: Table) -> Iterator[Check]:
             row = f"copy, {places}: step over that of one place alone, {control}"
             ratio = _beside_alone(table, places, control)
             yield _held(row, ratio, control)
+    late = _against(table, "none", "last bucket")
+    yield Check.at_least("copy, 300km: the job's last bucket, PFC alone over fast-cnp", late, 1.5)
+    slow = _against(table, "best", "copy")
+    yield Check.at_least("copy, 300km: how long it takes, best over fast-cnp", slow, 1.1)
     for places in ("one", *ONE):
         for control in CONTROLS:
             took = _of(table, "copy", places, control, "copy")
@@ -96,6 +100,16 @@ def _of(table: Table, load: str, places: str, control: str, metric: str) -> Look
 
 def _over(table: Table, load: str, apart: Ends, one: Ends, metric: str = "step") -> Lookup:
     return lambda: table.paired(_variant(table, load, apart), _variant(table, load, one), metric)
+
+
+def _against(table: Table, control: str, metric: str) -> Lookup:
+    """Look up what a control's metric is over fast CNP's, beside a copy over 300 km."""
+
+    def ratio() -> Estimate:
+        theirs, ours = (_variant(table, "copy", ("300km", each)) for each in (control, FAST))
+        return table.paired(theirs, ours, metric)
+
+    return ratio
 
 
 def _beside_alone(table: Table, places: str, control: str) -> Lookup:
