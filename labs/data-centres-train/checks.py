@@ -134,13 +134,13 @@ def _shortest(table: Table, load: str, apart: Ends, one: Ends) -> Lookup:
 
 def figures(table: Table, out: Path) -> Iterator[Figure]:
     """Draw what distance adds to a step, by control, alone and beside a copy."""
-    drawn = {load: _added(table, load) for load in ("alone", "copy")}
-    if not any(drawn.values()):
+    drawn = {load: found for load in ("alone", "copy") if (found := _added(table, load))}
+    if not drawn:
         return
     path = out / "step.png"
     with drawing(path, where(table)) as figure:
-        both = figure.subplots(2, 1)
-        for axes, (load, found) in zip(both, drawn.items(), strict=True):
+        panels = figure.subplots(len(drawn), 1, squeeze=False)
+        for axes, (load, found) in zip(panels[:, 0], drawn.items(), strict=True):
             _draw(axes, load, found)
     yield Figure(
         path,
@@ -151,27 +151,31 @@ def figures(table: Table, out: Path) -> Iterator[Figure]:
 
 def _draw(axes: Any, load: str, found: dict[tuple[str, str], Estimate]) -> None:
     wide = 0.8 / len(CONTROLS)
-    names = list(ONE) if load == "alone" else ["one", *ONE]
-    for i, (control, colour) in enumerate(zip(CONTROLS, COLOURS, strict=False)):
-        shift = (i - (len(CONTROLS) - 1) / 2) * wide
-        for place, name in enumerate(names):
+    shown = ONE if load == "alone" else ("one", *ONE)
+    names = [name for name in shown if (name, "bound") in found]
+    labelled: set[str] = set()
+    for place, name in enumerate(names):
+        for i, (control, colour) in enumerate(zip(CONTROLS, COLOURS, strict=False)):
             each = found.get((name, control))
             if each is None or each.median is None:
                 continue
             low, high = each.low or each.median, each.high or each.median
             axes.bar(
-                place + shift,
+                place + (i - (len(CONTROLS) - 1) / 2) * wide,
                 100 * (each.median - 1),
                 wide * 0.92,
                 color=colour,
                 yerr=[[100 * (each.median - low)], [100 * (high - each.median)]],
-                label=control if place == 0 else None,
+                capsize=2,
+                label=None if control in labelled else control,
             )
-    for place, name in enumerate(names):
-        bound = found.get((name, "bound"))
-        if bound is not None and bound.median is not None:
+            labelled.add(control)
+        bound = found[name, "bound"]
+        if bound.median is not None:
             axes.plot([place - 0.45, place + 0.45], [100 * (bound.median - 1)] * 2, color="black")
     axes.axhline(100 * (MOST - 1), color="grey", linestyle="--", linewidth=1)
+    axes.set_xlim(-0.6, len(names) - 0.4)
+    axes.set_ylim(bottom=0)
     axes.set_xticks(range(len(names)), names)
     axes.set_ylabel(f"{load}: longer by [%]")
     axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
@@ -189,4 +193,4 @@ def _added(table: Table, load: str) -> dict[tuple[str, str], Estimate]:
                 found[places, "bound"] = table.paired(apart, one, "bound")
             except NotRunError:
                 continue
-    return found
+    return {} if all(places == "one" for places, _ in found) else found

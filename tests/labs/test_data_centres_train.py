@@ -83,6 +83,7 @@ def test_the_longest_computing_is_that_of_one_rank() -> None:
     assert 252 * 10**9 < gaps.min() < gaps.max() <= 252 * 10**9 * 101 // 100
 
 
+@pytest.mark.long
 def test_300_km_add_their_latency_once_and_little_more(tmp_path: Path) -> None:
     variants = [f"--variant=alone-{place}-fast-cnp" for place in ("one", "300km")]
     command = [*RUN, *variants, "--seeds=1", "--workers=1", "--out", str(tmp_path / "out")]
