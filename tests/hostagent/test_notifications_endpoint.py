@@ -17,10 +17,10 @@ from scapy.layers.l2 import Ether
 
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic.interface import mac_text
-from protocols.notification import Notification, NotificationType, datagram
+from protocols.notification import Notification, NotificationType, datagram, rate_of
 from tests.hostagent.test_fast_cnp_live import (
     CONTROL,
-    LINE,
+    QUARTER,
     SIZE,
     VALIDITY,
     WAYS,
@@ -47,7 +47,7 @@ def quiet(hosts: TwoHosts) -> Iterator[None]:
 
 
 def frame(pair: Joined, kind: NotificationType, **fields: Any) -> bytes:
-    values = {"type": kind, "severity": 12, "validity": VALIDITY, "switch_id": 3, "port": 2,
+    values = {"type": kind, "queue": rate_of(QUARTER), "validity": VALIDITY, "switch_id": 3, "port": 2,
               "destination": str(IPv4Address(pair.other.config.ip)),
               "destination_qp": pair.far.qpn}  # fmt: skip
     said = Notification(**{**values, **fields})
@@ -67,7 +67,7 @@ def test_congestion_slows_and_the_rest_is_known(
         h2.send(down)
         h2.send(frame(pair, CONGESTION, port=5))
         until(lambda: told(pair) == 1, pair.one)
-        assert rate(pair) == LINE // 16 * 4
+        assert rate(pair) == QUARTER
         h2.send(down)
         until(lambda: pair.one.notifications()[0].times == 2, pair.one)
         rows = pair.one.notifications()

@@ -111,7 +111,7 @@ def test_fast_cnp_outcomes_are_those_of_the_program() -> None:
     assert FAST_CNPS.cells(0) == values
     assert list(OUTCOMES) == list(FAST_CNPS.labels) == list(values.values())
     # port and outcome make the index
-    assert "std.egress_port << 3" in (module / "fast_cnp.p4").read_text()
+    assert "std.egress_spec << 3" in (module / "fast_cnp.p4").read_text()
     assert FAST_CNPS.cells(2) == {16 + each: name for each, name in values.items()}
 
 

@@ -2,8 +2,9 @@
 //
 //   [ fast_cnp_far ] else [ fast_cnp_queue ]  which queue, with what numbers
 //     -> count_packet                         what has passed in this window
-//     -> close_window                         once a window: the rate goes up or down by what came too much or too little
-//     -> [ fast_cnp_cut ]                     and at once down to its part, where far too much came
+//     -> weigh_window                         once a window: what came too much or too little
+//     -> [ fast_cnp_cut ]                     the part that would have fitted, where far too much came
+//     -> close_window                         the rate goes up or down by it, or at once down to that part
 //
 // The rule is RCP's (Dukkipati et al., IWQoS 2005), in windows and with shifts for divisions: in a loop, the rate changes by the
 // part of the capacity that came too much, and half of the part of a loop's capacity that the queue has too much. The loop is the
@@ -44,7 +45,6 @@ struct watched_queue_t {
     bit<1>  far;            // what passes comes; of a port's own queue, what passes has left it
     bit<32> depth;          // in bytes
     rate_t  rate;           // at which everybody may send
-    bit<16> excess;         // what came too much, in 256ths of what a window drains; 0: no more than noise
 }
 
 // What ingress reads, by the index of a queue. Egress writes it:
@@ -82,7 +82,15 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
     @id(REGISTER_ID_FAR_TIMES)
     register<ticks_t>(WATCHED) far_times;
 
+    // Of the window: how long it is, what came, what waited when it began; what of it was too much and too little, in 256ths
+    // of what it drains.
     ticks_t passed;
+    bit<32> bytes;
+    bit<32> depth_before;
+    bit<64> less;
+    bit<64> more;
+    bit<16> excess;
+    bit<8>  cut_to;
 
     @id(ACTION_ID_WATCH_QUEUE)
     action watch_queue(@id(1) bit<32> wanted_depth, @id(2) bit<32> depth_unit, @id(3) bit<32> drain,
@@ -131,15 +139,15 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
                            @id(7) bit<32> share, @id(8) bit<32> packets, @id(9) bit<32> line,
                            @id(10) bit<48> speed, @id(11) rate_t most, @id(12) rate_t least,
                            @id(13) bit<32> burst_depth) {
-        bit<48> bytes;
+        bit<48> held;
         ticks_t then;
-        far_bytes.read(bytes, (bit<32>)index);
+        far_bytes.read(held, (bit<32>)index);
         far_times.read(then, (bit<32>)index);
         bit<80> time = (bit<80>)(std.egress_global_timestamp - then);
         bit<80> drained = (time * (bit<80>)drain) >> 16;
-        bytes = drained < (bit<80>)bytes ? bytes - (bit<48>)drained : 0;
-        bytes = bytes + (bit<48>)std.packet_length;
-        far_bytes.write((bit<32>)index, bytes);
+        held = drained < (bit<80>)held ? held - (bit<48>)drained : 0;
+        held = held + (bit<48>)std.packet_length;
+        far_bytes.write((bit<32>)index, held);
         far_times.write((bit<32>)index, std.egress_global_timestamp);
         queue.index = index;
         queue.target = wanted_depth;
@@ -155,7 +163,7 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
         queue.most = most;
         queue.least = least;
         queue.far = 1;
-        queue.depth = bytes > 0xffffffff ? 32w0xffffffff : (bit<32>)bytes;
+        queue.depth = held > 0xffffffff ? 32w0xffffffff : (bit<32>)held;
     }
 
     @id(TABLE_ID_FAST_CNP_FAR)
@@ -170,17 +178,61 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
         size = 1024;
     }
 
-    // Adds the packet to the window, and reads the rate.
+    // Adds the packet to the window. The one that ends it takes what was counted, and begins a new one.
     action count_packet() {
         ticks_t begins;
-        bit<32> bytes;
+        ticks_t now = std.egress_global_timestamp;
         fast_cnp_begins.read(begins, (bit<32>)queue.index);
         window_bytes.read(bytes, (bit<32>)queue.index);
-        fast_cnp_rates.read(queue.rate, (bit<32>)queue.index);
+        window_depths.read(depth_before, (bit<32>)queue.index);
         bytes = bytes + std.packet_length + (bit<32>)OVERHEAD;
-        window_bytes.write((bit<32>)queue.index, bytes);
-        passed = std.egress_global_timestamp - begins;
+        passed = now - begins;
+        bool ends = passed >= queue.window;
+        fast_cnp_begins.write((bit<32>)queue.index, ends ? now : begins);
+        window_bytes.write((bit<32>)queue.index, ends ? 0 : bytes);
+        window_depths.write((bit<32>)queue.index, ends ? queue.depth : depth_before);
+    }
+
+    action recall_rate() {
+        fast_cnp_rates.read(queue.rate, (bit<32>)queue.index);
         queue.rate = queue.rate == 0 ? queue.most : queue.rate;
+    }
+
+    // How much came, and how much of it was too much or too little, in 256ths of a window.
+    action weigh_window() {
+        bit<64> time = (bit<64>)passed > TIME_MOST ? TIME_MOST : (bit<64>)passed;
+        bit<64> depth = (bit<64>)queue.depth;
+        bit<64> came = (bit<64>)bytes + (queue.far == 1 ? 64w0 : depth);
+        bit<64> fits = ((time * (bit<64>)queue.drain) >> 16) + (queue.far == 1 ? 64w0 : (bit<64>)depth_before);
+        less = came > fits ? came - fits : 0;
+        more = came > fits ? 0 : fits - came;
+        less = less > BYTES_MOST ? BYTES_MOST : less;
+        more = more > BYTES_MOST ? BYTES_MOST : more;
+        less = (less * (bit<64>)queue.share) >> 16;
+        more = (more * (bit<64>)queue.share) >> 16;
+        less = less > EXCESS_MOST ? EXCESS_MOST : less;
+        more = more > EXCESS_MOST ? EXCESS_MOST : more;
+        excess = (bit<16>)less;
+        cut_to = 0;
+    }
+
+    // `part`: what would have fitted of what came, in 1/256.
+    @id(ACTION_ID_CUT_TO_PART)
+    action cut_to_part(@id(1) bit<8> part) {
+        cut_to = part;
+    }
+
+    @id(ACTION_ID_SKIP_CUT)
+    action skip_cut() {
+    }
+
+    @id(TABLE_ID_FAST_CNP_CUT)
+    @name(".FabricEgress.fast_cnp.fast_cnp_cut")
+    table fast_cnp_cut {
+        key = { excess: range @name("excess"); }
+        actions = { cut_to_part; @defaultonly skip_cut; }
+        const default_action = skip_cut();
+        size = 64;
     }
 
     action close_window() {
@@ -188,24 +240,10 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
         ticks_t now = std.egress_global_timestamp;
         bit<64> time = (bit<64>)passed > TIME_MOST ? TIME_MOST : (bit<64>)passed;
         bit<64> depth = (bit<64>)queue.depth;
-        bit<64> rate = (bit<64>)queue.rate;
-
-        // How much came, and how much of it was too much or too little, in 256ths of a window.
-        bit<32> bytes;
-        bit<32> before;
-        window_bytes.read(bytes, index);
-        window_depths.read(before, index);
-        bit<64> came = (bit<64>)bytes + (queue.far == 1 ? 64w0 : depth);
-        bit<64> fits = ((time * (bit<64>)queue.drain) >> 16) + (queue.far == 1 ? 64w0 : (bit<64>)before);
-        bit<64> less = came > fits ? came - fits : 0;
-        bit<64> more = came > fits ? 0 : fits - came;
-        less = less > BYTES_MOST ? BYTES_MOST : less;
-        more = more > BYTES_MOST ? BYTES_MOST : more;
-        less = (less * (bit<64>)queue.share) >> 16;
-        more = (more * (bit<64>)queue.share) >> 16;
-        less = less > EXCESS_MOST ? EXCESS_MOST : less;
-        more = more > EXCESS_MOST ? EXCESS_MOST : more;
-        queue.excess = (bit<16>)less;
+        rate_t was;
+        fast_cnp_rates.read(was, index);
+        was = was == 0 ? queue.most : was;
+        bit<64> rate = (bit<64>)was;
 
         // The loop: eight windows, or the longest of a source of late.
         bit<8> longest;
@@ -246,7 +284,7 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
         bool idle = (bit<64>)passed > ticks << 2 &&
                     time * (rate >> 16) > (bit<64>)queue.packets * queue.speed;
         // Nobody is told before the queue has held more than a burst.
-        bool fine = queue.rate == queue.most && queue.depth <= queue.burst_depth;
+        bool fine = was == queue.most && queue.depth <= queue.burst_depth;
         rate = rate > (bit<64>)queue.most || idle || fine ? (bit<64>)queue.most : rate;
         rate = rate < (bit<64>)queue.least ? (bit<64>)queue.least : rate;
 
@@ -267,42 +305,17 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
         // Of N sources that share it N packets may come at once. N is line / rate.
         bool noise = fine || depth <= (bit<64>)queue.target ||
             (bit<64>)(queue.depth - lowest) * (rate >> 16) <= (bit<64>)queue.packets * (bit<64>)queue.line;
-        queue.excess = noise ? 0 : queue.excess;
+        bit<64> cut = ((bit<64>)base * (bit<64>)cut_to) >> 8;
+        cut = cut < (bit<64>)queue.least ? (bit<64>)queue.least : cut;
+        rate = cut_to != 0 && !noise && cut < rate ? cut : rate;
 
-        fast_cnp_begins.write(index, now);
-        window_bytes.write(index, 0);
-        window_depths.write(index, queue.depth);
         fast_cnp_rates.write(index, rate == (bit<64>)queue.most ? 0 : (rate_t)rate);
         queue.rate = (rate_t)rate;
     }
 
-    // `part`: what would have fitted of what came, in 1/256.
-    @id(ACTION_ID_CUT_TO_PART)
-    action cut_to_part(@id(1) bit<8> part) {
-        rate_t base;
-        bases.read(base, (bit<32>)queue.index);
-        rate_t cut = (rate_t)(((bit<64>)base * (bit<64>)part) >> 8);
-        cut = cut < queue.least ? queue.least : cut;
-        queue.rate = cut < queue.rate ? cut : queue.rate;
-        fast_cnp_rates.write((bit<32>)queue.index, queue.rate);
-    }
-
-    @id(ACTION_ID_SKIP_CUT)
-    action skip_cut() {
-    }
-
-    @id(TABLE_ID_FAST_CNP_CUT)
-    @name(".FabricEgress.fast_cnp.fast_cnp_cut")
-    table fast_cnp_cut {
-        key = { queue.excess: range @name("excess"); }
-        actions = { cut_to_part; @defaultonly skip_cut; }
-        const default_action = skip_cut();
-        size = 64;
-    }
-
     // Where no queue is watched, `queue` stays zero: its rate is not below the most.
     apply {
-        queue = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+        queue = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
         bool watched = true;
         if (!fast_cnp_far.apply().hit) {
             watched = fast_cnp_queue.apply().hit;
@@ -310,10 +323,11 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
         if (watched) {
             count_packet();
             if (passed >= queue.window) {
+                weigh_window();
+                fast_cnp_cut.apply();
                 close_window();
-                if (queue.excess != 0) {
-                    fast_cnp_cut.apply();
-                }
+            } else {
+                recall_rate();
             }
         }
     }
