@@ -47,8 +47,8 @@ def quiet(hosts: TwoHosts) -> Iterator[None]:
 
 
 def frame(pair: Joined, kind: NotificationType, **fields: Any) -> bytes:
-    values = {"type": kind, "queue": rate_of(QUARTER), "validity": VALIDITY, "switch_id": 3, "port": 2,
-              "destination": str(IPv4Address(pair.other.config.ip)),
+    values = {"type": kind, "queue": rate_of(QUARTER), "validity": VALIDITY, "switch_id": 3,
+              "port": 2, "destination": str(IPv4Address(pair.other.config.ip)),
               "destination_qp": pair.far.qpn}  # fmt: skip
     said = Notification(**{**values, **fields})
     link = Ether(dst=mac_text(pair.one.config.mac), src=mac_text(pair.other.config.mac))
