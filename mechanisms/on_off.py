@@ -27,14 +27,15 @@ def is_used(
     return used
 
 
-def knowing(running: Running, table: str, counter: PortCounter, mechanism: str) -> list[str]:
-    """Return the switches whose program has a mechanism's table and counter.
+def knowing(running: Running, table: str, counter: PortCounter | None, mechanism: str) -> list[str]:
+    """Return the switches whose program has a mechanism's table and its counter, if it has one.
 
     Raises WordError if there is none. `mechanism`: as people call it.
     """
     has = running.controller.has
     names = (switch.name for switch in running.topology.switches)
-    found = [name for name in names if has(name, table=table, counter=counter.name)]
+    counted = "" if counter is None else counter.name
+    found = [name for name in names if has(name, table=table, counter=counted)]
     if not found:
         raise WordError(f"no switch runs a program that knows {mechanism}")
     return found

@@ -24,6 +24,7 @@ NAMES = (
     "dpfr",
     "allreduce",
     "dual_plane",
+    "ecn_tuning",
 )
 """The folders, in the order in which they are asked; the first sender is the default one."""
 

@@ -41,11 +41,12 @@
 //   NOTIFICATION_TAKEN   where one is for this switch   what its type means; asks for it to be relayed
 //
 // At each hook they come in the order of this list. So the list is also who wins (modules/next_hop.p4)
-// and who reads whose signals: what sets meta.congestion stands above what reads it.
+// and who reads whose signals: what sets meta.congestion or meta.marking stands above what reads it.
 
 #include "modules/dlb.p4"
 #include "modules/iglb.p4"
 #include "modules/dpfr.p4"
 #include "modules/fast_cnp.p4"
+#include "modules/ecn_tuning.p4"
 #include "modules/dcqcn.p4"
 #include "modules/allreduce.p4"

@@ -206,6 +206,17 @@ struct congestion_signal_t {
 }
 #endif
 
+#ifdef WITH_MARKING_THRESHOLDS
+// When the packet's queue marks, where a mechanism says it in the place of what is installed for the queue: never up to
+// `low`, always above `high`, and with a probability that grows by `slope` (in 1/2^32) with each unit of depth between.
+struct marking_thresholds_t {
+    bit<1>  given;
+    depth_t low;
+    depth_t high;
+    bit<32> slope;
+}
+#endif
+
 struct local_metadata_t {
     flow_t        flow;
     DropReason    drop_reason;
@@ -217,6 +228,9 @@ struct local_metadata_t {
 #endif
 #ifdef WITH_CONGESTION_SIGNAL
     congestion_signal_t congestion;
+#endif
+#ifdef WITH_MARKING_THRESHOLDS
+    marking_thresholds_t marking;
 #endif
 #ifdef WITH_NOTIFICATIONS
     notifying_t notifying;

@@ -32,6 +32,12 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
         meta.congestion.told = 0;
         meta.congestion.must_mark = 0;
 #endif
+#ifdef WITH_MARKING_THRESHOLDS
+        meta.marking.given = 0;
+        meta.marking.low = 0;
+        meta.marking.high = 0;
+        meta.marking.slope = 0;
+#endif
 #ifdef WITH_NOTIFICATIONS
         meta.notifying.datagram = 0;
         meta.notifying.taken = 0;

@@ -11,7 +11,7 @@ typedef bit<32> ipv4_addr_t;
 typedef bit<16> group_id_t;
 typedef bit<16> next_hop_id_t;
 typedef bit<24> qp_t;           // an InfiniBand queue pair number
-#ifdef WITH_CONGESTION_SIGNAL
+#if defined(WITH_CONGESTION_SIGNAL) || defined(WITH_MARKING_THRESHOLDS)
 typedef bit<19> depth_t;        // of a queue, in the target's unit: packets or cells
 #endif
 

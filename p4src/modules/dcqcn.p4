@@ -4,7 +4,8 @@
 // [ ecn_threshold ] holds two depths a queue. Between them the probability rises linearly (RED's
 // curve without its average); equal depths make a step. The depth is the one at dequeue: the one at
 // enqueue is stale by the queueing delay. A packet whose source hears of this queue by another signal
-// is not marked, and one whose signal needs CE beside it is marked in any case.
+// is not marked, and one whose signal needs CE beside it is marked in any case. Thresholds that another mechanism found
+// for the queue (meta.marking) stand in for the table's.
 
 #if HOOK == HOOK_PROFILE
 
@@ -86,6 +87,13 @@ control EcnMarking(inout headers_t hdr, inout local_metadata_t meta, in standard
 
     apply {
         ecn_threshold.apply();
+#ifdef WITH_MARKING_THRESHOLDS
+        if (meta.marking.given == 1) {
+            meta.dcqcn.low = meta.marking.low;
+            meta.dcqcn.high = meta.marking.high;
+            meta.dcqcn.slope = meta.marking.slope;
+        }
+#endif
         if (hdr.ipv4.isValid() && meta.congestion.told == 0 &&
             (std.deq_qdepth > meta.dcqcn.low || meta.congestion.must_mark == 1) &&
             (hdr.ipv4.ecn == Ecn.CAPABLE_0 || hdr.ipv4.ecn == Ecn.CAPABLE_1)) {

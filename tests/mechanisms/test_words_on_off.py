@@ -28,7 +28,8 @@ dpfr: true
 iglb: true
 allreduce: {jobs: {training: {workers: all}}}
 classes:
-  roce: {dscp: 26, queue: 3, fast_cnp: true, load_balancing: packet-dlb}
+  roce:
+    {dscp: 26, queue: 3, fast_cnp: true, load_balancing: packet-dlb, ecn: 400kB, ecn_tuning: true}
   rest: {queue: 0}
 """
 )

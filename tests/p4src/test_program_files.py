@@ -94,6 +94,7 @@ OWN_PREFIXES = {
     "iglb": ("iglb",),
     "dpfr": ("dpfr",),
     "allreduce": ("allreduce",),
+    "ecn_tuning": ("tuned_", "tuning_"),
 }
 """What the tables, counters and digests of a mechanism begin with."""
 

@@ -45,6 +45,7 @@ LINES: Mapping[str, Mapping[str, str]] = {
     "dpfr": {"dpfr": "", "dpfr off": "has no dpfr"},
     "iglb": {"iglb": "", "iglb off": "has no iglb"},
     "allreduce": {"allreduce": "", "allreduce off": "has no allreduce"},
+    "ecn": {"ecn": "", "ecn off": "has no ecn_tuning"},
     "plane": {"plane": "", "plane drain A": "has no planes"},
     "reload": {"reload s1": "", "reload all": "", "reload s9": "no switch", "reload s2 x.p4": "?"},
     "job": {"job list": "nobody plans with jobs", "job end": "say which jobs"},

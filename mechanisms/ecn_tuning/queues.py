@@ -1,0 +1,73 @@
+"""The queues of a fabric whose thresholds are found, and what of each the formula has to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from controller.leaf_routes import Routes
+from controller.policy import FabricPolicy
+from controller.target_facts import TargetFacts
+from mechanisms.ecn_tuning.settings import INTERVALS, KEY, MEMORY, WAITS, EcnTuning
+from topologies.kept import kept
+from topologies.model import Switch, Topology
+
+
+@dataclass(frozen=True)
+class TunedQueue:
+    """A queue: a port and a class of service. `number`: among those of its switch, as in P4.
+
+    Times in fabric picoseconds, as in `EcnTuning`.
+    """
+
+    port: int
+    class_of_service: int
+    number: int
+    rate_bps: int
+    room_bytes: int
+    feedback_ps: int
+    wait_ps: int
+    interval_ps: int
+    memory_ps: int
+
+
+@kept
+def longest_round_trip_ps(topology: Topology) -> int:
+    """Return the longest round trip between two hosts without queues, in fabric picoseconds."""
+    routes = Routes.of(topology)
+    longest = 0
+    for leaf, access in zip(routes.leaves, routes.access_ps, strict=True):
+        if access is None:
+            continue
+        for way, other in routes.ways(leaf.name).different():
+            longest = max(longest, access + way.round_trip_ps + (other or 0))
+    return longest
+
+
+def tuned(policy: FabricPolicy, facts: TargetFacts) -> Mapping[int, EcnTuning]:
+    """Return how queues are measured, by class of service; classes that the target has alone."""
+    found: Mapping[int, EcnTuning] = policy.setting(KEY)
+    return {queue: found[queue] for queue in sorted(found) if queue < facts.priorities}
+
+
+def queues_of(
+    topology: Topology, switch: Switch, policy: FabricPolicy, facts: TargetFacts
+) -> Iterator[TunedQueue]:
+    """Yield the queues of a switch that are measured, in the order of their numbers."""
+    number = 0
+    for port in topology.ports_of(switch.name):
+        for class_of_service, setting in tuned(policy, facts).items():
+            feedback = setting.feedback_ps or longest_round_trip_ps(topology)
+            interval = setting.interval_ps or INTERVALS * feedback
+            yield TunedQueue(
+                port.number,
+                class_of_service,
+                number,
+                port.link.rate_bps,
+                setting.room_bytes or port.link.queue_bytes,
+                feedback,
+                setting.wait_ps or WAITS * feedback,
+                interval,
+                setting.memory_ps or MEMORY * interval,
+            )
+            number += 1
