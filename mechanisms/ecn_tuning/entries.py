@@ -35,7 +35,7 @@ def entries(view: View) -> Iterator[Entry]:
     yield DigestSetting(DIGEST, wait_ns, MOST_IN_A_LIST)
     for each in queues:
         measure = call(
-            "measure_queue",
+            "tune_queue",
             number=each.number,
             time_per_byte=_time_per_byte(each, view.facts),
             interval=view.facts.ticks(each.interval_ps),

@@ -76,8 +76,6 @@ class EcnTuningEntry(Model):
         ):
             if long < short:
                 raise ValueError(f"{longer} is shorter than {shorter}: make it several of them")
-        if self.room == 0:
-            raise ValueError("a room of 0 holds no packet: leave it out for the link's queue")
         return self
 
 

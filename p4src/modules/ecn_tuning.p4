@@ -25,7 +25,7 @@
 #elif defined(WITH_ECN_TUNING)
 #if HOOK == HOOK_TYPES
 
-#define ACTION_ID_MEASURE_QUEUE         0x01001001
+#define ACTION_ID_TUNE_QUEUE         0x01001001
 #define ACTION_ID_SKIP_MEASURING            0x01001002
 #define ACTION_ID_MARK_TUNED            0x01001003
 #define ACTION_ID_LEAVE_MARKING         0x01001004
@@ -70,8 +70,8 @@ control MeasureArrivals(in headers_t hdr, in local_metadata_t meta, in standard_
     bit<48> interval_ticks = 0;
 
     // `number`: of the queue, among those of this switch. `time_per_byte`: on the line, in 1/65536 ticks.
-    @id(ACTION_ID_MEASURE_QUEUE)
-    action measure_queue(@id(1) bit<16> number, @id(2) bit<32> time_per_byte, @id(3) bit<48> interval) {
+    @id(ACTION_ID_TUNE_QUEUE)
+    action tune_queue(@id(1) bit<16> number, @id(2) bit<32> time_per_byte, @id(3) bit<48> interval) {
         place = number;
         per_byte = time_per_byte;
         interval_ticks = interval;
@@ -86,7 +86,7 @@ control MeasureArrivals(in headers_t hdr, in local_metadata_t meta, in standard_
             std.egress_spec: exact @name("port");
             std.priority: exact @name("class");
         }
-        actions = { measure_queue; @defaultonly skip_measuring; }
+        actions = { tune_queue; @defaultonly skip_measuring; }
         const default_action = skip_measuring();
         size = ECN_TUNING_QUEUES;
     }
