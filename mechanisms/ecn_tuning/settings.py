@@ -20,8 +20,10 @@ INTERVALS = 5
 """Feedback delays in an interval. What grows in one counts as grown before anybody slowed down, so
 it is some delays; at a round trip of 20 us a busy queue has 10 000 reports a second."""
 
-MEMORY = 80
-"""Intervals for which a burst is remembered."""
+MEMORY = 1000
+"""Intervals for which a burst is remembered: 0.1 s at 20 us. Senders that were slowed down make
+smaller bursts, so it is about what they need to be fast again: by published sets, 0.15 s of
+hyper increase from nothing to the line's rate."""
 
 LEAST_PS = 1_000_000
 MOST_PS = 10**12

@@ -105,7 +105,7 @@ def test_what_is_not_said_follows_from_the_topology() -> None:
     queues = queues_of(topology, topology.switch("s1"), policy, TargetFacts(priorities=8))
     ports = [port.number for port in topology.ports_of("s1")]
     assert list(queues) == [
-        TunedQueue(port, 3, n, 100 * 10**9, 2_000_000, trip, 2 * trip, 5 * trip, 400 * trip)
+        TunedQueue(port, 3, n, 100 * 10**9, 2_000_000, trip, 2 * trip, 5 * trip, 5000 * trip)
         for n, port in enumerate(ports)
     ]
 

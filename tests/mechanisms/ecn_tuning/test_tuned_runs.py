@@ -32,7 +32,7 @@ topology:
   link: {{rate: 100Gbps, delay: 5us, queue: 1MB, mtu: 4200B}}
   classes:
     cnp: {{dscp: 48, queue: 6}}
-    roce: {{dscp: 26, queue: 3, ecn: hpcc-dcqcn, ecn_tuning: true}}
+    roce: {{dscp: 26, queue: 3, ecn: hpcc-dcqcn, ecn_tuning: {{memory: 8ms}}}}
     rest: {{queue: 0}}
 controller: {{delay: 100us}}
 transport: {{congestion_control: dcqcn, ack_class: cnp, timeout: 1ms}}
