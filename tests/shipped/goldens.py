@@ -68,6 +68,7 @@ LABS = (
     "data-centres-train",
     "dpfr",
     "dual-plane",
+    "ecn-thresholds",
     "failover-by-hand",
     "find-the-fault",
     "flowlets-by-hand",
