@@ -49,9 +49,19 @@ struct tuning_report {
     bit<16> cells;                  // of how many its flows are
 }
 
+struct ecn_tuning_t {
+    bit<1> measured;                // it goes to such a queue
+}
+
+#elif HOOK == HOOK_METADATA
+    ecn_tuning_t ecn_tuning;
+
+#elif HOOK == HOOK_METADATA_START
+        meta.ecn_tuning.measured = 0;
+
 #elif HOOK == HOOK_CONTROLS
 
-control MeasureArrivals(in headers_t hdr, in local_metadata_t meta, in standard_metadata_t std) {
+control MeasureArrivals(in headers_t hdr, inout local_metadata_t meta, in standard_metadata_t std) {
     // By queue: until when the line has work 64, the least that was ahead of it in this interval 64, in 1/65536 ticks; by
     // how much more that was later, at most, in ticks 48.
     @id(REGISTER_ID_TUNING_BACKLOG)
@@ -93,6 +103,7 @@ control MeasureArrivals(in headers_t hdr, in local_metadata_t meta, in standard_
 
     apply {
         if (tuned_queue.apply().hit) {
+            meta.ecn_tuning.measured = 1;
             bit<48> now = std.ingress_global_timestamp;
             bit<176> backlog;
             tuning_backlog.read(backlog, (bit<32>)place);
@@ -180,7 +191,9 @@ control TunedMarking(inout local_metadata_t meta, in standard_metadata_t std) {
     }
 
     apply {
-        tuned_threshold.apply();
+        if (meta.ecn_tuning.measured == 1) {
+            tuned_threshold.apply();
+        }
     }
 }
 

@@ -155,10 +155,6 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
             "FabricIngress.measure_arrivals.skip_measuring", {}, {},
         ),
         (
-            "FabricEgress.tuned_marking.tuned_threshold", ((2, ""), (0, "")), False,
-            "FabricEgress.tuned_marking.leave_marking", {}, {},
-        ),
-        (
             "FabricEgress.parameters.ecn_threshold", ((2, ""), (0, "")), False,
             "FabricEgress.ecn_marking.disable_marking", {}, {},
         ),
