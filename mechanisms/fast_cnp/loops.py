@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller.leaf_routes import Ways, round_trip_ps
+from topologies.kept import kept
 from topologies.model import RECIRCULATION_PS, Interface, Switch, Topology
 
 
@@ -52,18 +53,14 @@ def _to_other_hosts(topology: Topology, switch: Switch, but: int) -> int:
     return max((loop_ps(topology, each, 0) for each in sources), default=0)
 
 
-_latest: list[tuple[Topology, Mapping[str, int]]] = []  # by identity: a topology's hash is long
-
-
+@kept
 def lines_bps(topology: Topology) -> Mapping[str, int]:
-    """Return the fastest line of any host's interface, by leaf; the last topology's are kept."""
-    if not _latest or _latest[0][0] is not topology:
-        found: dict[str, int] = {}
-        for each in topology.interfaces():
-            rate = topology.link_at(each.switch, each.port).rate_bps
-            found[each.switch] = max(rate, found.get(each.switch, 0))
-        _latest[:] = [(topology, found)]
-    return _latest[0][1]
+    """Return the fastest line of any host's interface, by leaf."""
+    found: dict[str, int] = {}
+    for each in topology.interfaces():
+        rate = topology.link_at(each.switch, each.port).rate_bps
+        found[each.switch] = max(rate, found.get(each.switch, 0))
+    return found
 
 
 def fastest_behind(topology: Topology, switch: Switch, ways: Ways) -> dict[int, int]:
