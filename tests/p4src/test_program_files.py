@@ -89,7 +89,7 @@ FEATURES = re.findall(
 )
 OWN_PREFIXES = {
     "fast_cnp": ("fast_cnp", "stock_", "queue_pair_"),
-    "dcqcn": ("ecn_", "port_marked"),
+    "dcqcn": ("ecn_threshold", "port_marked"),
     "dlb": ("dlb", "glb"),
     "iglb": ("iglb",),
     "dpfr": ("dpfr",),
