@@ -4,7 +4,7 @@ Everything follows from the control loop: the time from a switch to a source and
 
     target       what the queue is to hold: half of what the port sends in the longest loop
                  behind it, but at most what it sends in 8 us, half of where ECN begins to mark, and
-                 a sixteenth of the queue; at least 16 packets, so that noise does not empty it.
+                 a sixteenth of the queue; at least 8 packets, so that noise does not empty it.
                  Nobody is told before it has held twice that: it may be a burst
     window       over which is counted what comes: eight packets, rounded up to 2^n validity units
     interval     half a loop; a notification stands for a loop (rounded up to 2^n units)
@@ -73,7 +73,7 @@ STAND_STILL = call("disable_fast_cnp")
 FIRST_FAR_QUEUE = 512
 LAST_FAR_QUEUE = 1023
 WINDOW_PACKETS = 8
-TARGET_PACKETS = 16
+TARGET_PACKETS = 8
 BURST_PACKETS = 4
 BURSTS = 2  # targets that a queue may hold before anybody is told
 LOOP_SHARE = 2  # of what is sent in a loop that the target is at most

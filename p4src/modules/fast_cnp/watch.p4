@@ -64,7 +64,7 @@ const bit<64> EXCESS_MOST = 0xffff;
 const bit<64> BYTES_MOST = 0xffffff;        // in products
 const bit<64> TIME_MOST = 0xffffffff;
 const bit<64> QUEUE_MOST = 64;              // by its queue alone a rate changes by a quarter a loop
-const bit<8>  LOOP_WINDOWS = 3;             // a loop is at least eight windows
+const bit<8>  LOOP_WINDOWS = 2;             // a loop is at least four windows
 
 control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_queue_t queue) {
     @id(REGISTER_ID_WINDOW_BYTES)
@@ -245,7 +245,7 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
         was = was == 0 ? queue.most : was;
         bit<64> rate = (bit<64>)was;
 
-        // The loop: eight windows, or the longest of a source of late.
+        // The loop: four windows, or the longest of a source of late.
         bit<8> longest;
         fast_cnp_loops.read(longest, index);
         bit<8> loop = (longest & 0xf) > (longest >> 4) ? longest & 0xf : longest >> 4;
