@@ -14,8 +14,18 @@ measure_simulator = runs.measure
 
 Lookup = Callable[[], Estimate]
 
-CONTROLS = ("hpcc-dcqcn", "hpcc-dcqcn-paper", "best", "fast-cnp")
 FAST, BEST, NONE = "fast-cnp", "best", "none"
+DCQCN = ("hpcc-dcqcn", "hpcc-dcqcn-paper", BEST)
+CONTROLS = (*DCQCN, FAST)
+LATE = {
+    "mice": ("99th percentile",),
+    "on-off": ("99th percentile",),
+    "websearch": (
+        "slowdown below 30 kB, 99th percentile",
+        "slowdown from 1 MB on, 99th percentile",
+    ),
+}
+"""Where late messages count, and how late they are."""
 DISTANCES = ("2-near-2-far", "2-at-2km", "2-at-1km", "2-at-100m", "leaf-and-pod")
 CHAINS = {"2-bottlenecks": 2, "3-bottlenecks": 3, "5-bottlenecks": 5}
 HUNDREDS = ("2-at-100G", "4-at-100G", "8-at-100G")
@@ -37,9 +47,10 @@ def checks(table: Table) -> Iterator[Check]:
     for case in HUNDREDS:
         yield from _at_least(table, case, "all", 95, "Gb/s")
     for case in runs.TAILS:
-        row = f"{case}: slowest message"
-        yield Check.at_most(f"{row}, fast CNP over PFC alone", _over_none(table, case, FAST), 1.1)
-        yield Check.reported(f"{row}, {BEST} over PFC alone", _over_none(table, case, BEST))
+        row, metric = f"{case}: slowest message", "slowest message"
+        ours, theirs = (_over(table, case, each, NONE, metric) for each in (FAST, BEST))
+        yield Check.at_most(f"{row}, fast CNP over PFC alone", ours, 1.1)
+        yield Check.reported(f"{row}, {BEST} over PFC alone", theirs)
     for case in runs.HITS:
         yield from _at_least(table, case, "the flow that was hit", 370, "Gb/s")
     for case, most in zip(runs.CROWDS, (16, 32, 64), strict=True):
@@ -47,6 +58,19 @@ def checks(table: Table) -> Iterator[Check]:
         yield Check.at_most(f"{row}, fast CNP", ours, most, "MB")
         yield Check.reported(f"{row}, {BEST}", theirs, "MB")
         yield from _at_least(table, case, "all, from 3 ms on", 350, "Gb/s")
+
+    for case in ("10-percent-lost", "50-percent-lost"):
+        yield from _at_least(table, case, "all", 380, "Gb/s")
+        yield from _at_least(table, case, "Jain", 0.97)
+    for case, metrics in LATE.items():
+        for metric in metrics:
+            for control in (*DCQCN, NONE) if case == "websearch" else DCQCN:
+                row = f"{case}: {metric}, fast CNP over {control}"
+                ratio = _over(table, case, FAST, control, metric)
+                if control == BEST:
+                    yield Check.at_most(row, ratio, 1)
+                else:
+                    yield Check.reported(row, ratio)
 
 
 def _at_least(
@@ -65,10 +89,12 @@ def _of(table: Table, case: str, control: str, metric: str) -> Lookup:
     return lambda: table.estimate(table.variant(case=case, control=control), metric)
 
 
-def _over_none(table: Table, case: str, control: str) -> Lookup:
+def _over(table: Table, case: str, above: str, below: str, metric: str) -> Lookup:
+    """Look up a metric over another control's, seed by seed."""
+
     def ratio() -> Estimate:
-        ours, alone = (table.variant(case=case, control=each) for each in (control, NONE))
-        return table.paired(ours, alone, "slowest message")
+        ours, theirs = (table.variant(case=case, control=each) for each in (above, below))
+        return table.paired(ours, theirs, metric)
 
     return ratio
 

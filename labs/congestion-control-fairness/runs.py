@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.live_flows import with_jitter
-from labs import Context, Measured
+from labs import Context, LabError, Measured
 from labs.fabric_program import program_of
 from simulator.result_reader import ResultFolder
 from simulator.runner import Simulation
@@ -21,6 +21,8 @@ PS_PER_MS = 10**9
 TAILS = ("15-to-1", "15-to-1-at-100G")
 HITS = ("hit-by-16", "hit-by-24")
 CROWDS = ("16-senders", "64-senders", "128-senders")
+SMALL, LARGE = 30_000, 1_000_000
+"""Messages of web search that are told apart, in bytes."""
 FAR = ("1-near-1-far", "2-near-2-far", "1-local-4-remote")
 AFTER_MS = 3
 """From then on what comes out of a crowd's queue is measured."""
@@ -52,7 +54,15 @@ def _measured(
     hosts = traffic.topology.hosts
     names = [hosts[i].name for i in traffic.flows["src"].tolist()]
     end = results.now_ps
-    if case in TAILS:
+    if case in ("mice", "on-off"):
+        took = _messages(results, "completion_ps", most=2_000_000)
+        yield "99th percentile", Measured(took / PS_PER_US, "us")
+    elif case == "websearch":
+        small = _messages(results, "slowdown_ppm", most=SMALL)
+        large = _messages(results, "slowdown_ppm", least=LARGE)
+        yield "slowdown below 30 kB, 99th percentile", Measured(small / 1e6)
+        yield "slowdown from 1 MB on, 99th percentile", Measured(large / 1e6)
+    elif case in TAILS:
         done = results.table("messages", ["done_ps"])["done_ps"].to_pylist()
         last = None if None in done else max(done)
         yield "slowest message", Measured(last and last / PS_PER_US, "us")
@@ -75,6 +85,16 @@ def _measured(
         for name in ("n1", "f1", "a0", "h2", "h5"):
             if name in by_name:
                 yield name, Measured(float(by_name[name]), "Gb/s")
+
+
+def _messages(results: ResultFolder, column: str, *, least: int = 1, most: int = 1 << 62) -> float:
+    """Return the 99th percentile of a column over messages of such sizes. Raises LabError."""
+    table = results.table("messages", ["bytes", column])
+    sizes, values = (table[name].to_numpy() for name in ("bytes", column))
+    chosen = values[(sizes >= least) & (sizes <= most)]
+    if not len(chosen) or chosen.min() < 0:
+        raise LabError(f"a message of {least} to {most} bytes did not end")
+    return float(np.percentile(chosen, 99))
 
 
 def rates(results: ResultFolder, flows: int, first_ps: int, last_ps: int) -> Rates:

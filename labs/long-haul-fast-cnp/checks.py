@@ -36,6 +36,8 @@ FAST, GATEWAY, NONE = "fast-cnp", "gateway", "none"
 SCALED, PAPER, BEST = "hpcc-dcqcn", "hpcc-dcqcn-paper", "best"
 OPPONENTS = (SCALED, PAPER, BEST)
 RECEIVER, VICTIM = "r1", "v1"
+LOOP_US = 5
+"""From the switch to a sender and back; the switch is to add no more than a burst takes."""
 SERIES = "queue.json"
 KEPT = 1.1
 """A set may let the queue come to this multiple of the least peak of all sets: the first one, which
@@ -70,11 +72,12 @@ def settings(context: Context) -> LiveSettings:
     own, end = context.settings, context.variant.labels["end"]
     beside_live = context.time_scale > 1
     sample_us = own["live_sample_us"] if beside_live else own["sample_us"]
+    jitter_us = own["live_jitter_us"] if beside_live else own["jitter_us"]
     return LiveSettings(
         context.time_scale,
         (QUEUE[end],),
         context.seed,
-        jitter_ps=int(own["jitter_us"] * 1_000_000),
+        jitter_ps=int(jitter_us * 1_000_000),
         above_bytes=too_long(context.run_file().topology, end),
         sample_ps=int(sample_us * 1_000_000),
     )
@@ -192,7 +195,8 @@ def _near(table: Table, opponent: str) -> Iterator[Check]:
     for senders in ("2", "4", "8"):
         row = f"near end, 100 km: queue crosses threshold -> source's first cut, {senders} senders"
         ratio = _ratio(table, "near", senders, FAST, opponent, "reaction")
-        yield Check.at_most(f"{row}, over {opponent}", ratio, 1 / 150)
+        note = f"{opponent}'s is the long way's, by the topology"
+        yield Check.reported(f"{row}, over {opponent}", ratio, note=note)
     for senders in ("2", "4", "8"):
         row = f"peak queue there, {senders} senders"
         ratio = _ratio(table, "near", senders, FAST, opponent, "peak")
@@ -200,9 +204,9 @@ def _near(table: Table, opponent: str) -> Iterator[Check]:
             yield Check.reported(f"{row}, over {opponent}", ratio)
             continue
         yield Check.at_most(f"{row}, over {opponent}", ratio, 1 / 10)
-        yield Check.at_least(
-            f"{row}: what {opponent} needs", _near_end(table, senders, opponent, "peak"), 40, "MB"
-        )
+        needs = _near_end(table, senders, opponent, "peak")
+        note = "what senders too many bring in a loop, by the topology"
+        yield Check.reported(f"{row}: what {opponent} needs", needs, "MB", note=note)
     for senders in ("2", "4"):
         yield Check.at_least(
             f"goodput over 50 ms with recovery, {senders} senders, over {opponent}",
@@ -216,6 +220,10 @@ def _near_end(table: Table, senders: str, control: str, metric: str) -> Any:
 
 
 def _recovered(table: Table) -> Iterator[Check]:
+    for senders in ("2", "4", "8"):
+        reaction = _near_end(table, senders, FAST, "reaction")
+        row = f"near end, 100 km: queue crosses threshold -> first cut, {senders} senders, fast CNP"
+        yield Check.at_most(row, reaction, LOOP_US, "us")
     for senders in ("2", "4"):
         peak = _near_end(table, senders, FAST, "peak")
         yield Check.at_most(
