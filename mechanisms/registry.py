@@ -25,6 +25,7 @@ NAMES = (
     "allreduce",
     "dual_plane",
     "ecn_tuning",
+    "path_telemetry",
 )
 """The folders, in the order in which they are asked; the first sender is the default one."""
 

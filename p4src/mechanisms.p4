@@ -49,4 +49,5 @@
 #include "modules/fast_cnp.p4"
 #include "modules/ecn_tuning.p4"
 #include "modules/dcqcn.p4"
+#include "modules/path_telemetry.p4"
 #include "modules/allreduce.p4"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from controller.leaf_routes import Routes
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from mechanisms.ecn_tuning.settings import INTERVALS, KEY, MEMORY, WAITS, EcnTuning
-from topologies.kept import kept
+from mechanisms.round_trips import longest_round_trip_ps
 from topologies.model import Switch, Topology
 
 
@@ -29,19 +28,6 @@ class TunedQueue:
     wait_ps: int
     interval_ps: int
     memory_ps: int
-
-
-@kept
-def longest_round_trip_ps(topology: Topology) -> int:
-    """Return the longest round trip between two hosts without queues, in fabric picoseconds."""
-    routes = Routes.of(topology)
-    longest = 0
-    for leaf, access in zip(routes.leaves, routes.access_ps, strict=True):
-        if access is None:
-            continue
-        for way, other in routes.ways(leaf.name).different():
-            longest = max(longest, access + way.round_trip_ps + (other or 0))
-    return longest
 
 
 def tuned(policy: FabricPolicy, facts: TargetFacts) -> Mapping[int, EcnTuning]:

@@ -25,6 +25,9 @@ control FabricDeparser(packet_out packet, in headers_t hdr) {
 #ifdef WITH_TELEMETRY
         packet.emit(hdr.telemetry_written);
 #endif
+#ifdef WITH_TELEMETRY_WORD
+        packet.emit(hdr.telemetry_word);
+#endif
         packet.emit(hdr.bth);
         packet.emit(hdr.reth);
         packet.emit(hdr.aeth);

@@ -178,6 +178,9 @@ struct headers_t {
     telemetry_t         telemetry;
     telemetry_written_t telemetry_written;
 #endif
+#ifdef WITH_TELEMETRY_WORD
+    telemetry_word_t    telemetry_word;
+#endif
     bth_t          bth;
     reth_t         reth;
     aeth_t         aeth;

@@ -169,6 +169,9 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
         packet.extract(hdr.telemetry);
         meta.flow.dst_port = ROCE_V2_PORT;
         transition select(hdr.telemetry.version, hdr.telemetry.words) {
+#ifdef WITH_TELEMETRY_WORD
+            (TELEMETRY_VERSION, 1): parse_telemetry_word;
+#endif
             (TELEMETRY_VERSION, 0 &&& 0xc0): parse_telemetry_written;
             default: accept;
         }
@@ -176,6 +179,13 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
 
     state parse_telemetry_written {
         packet.extract(hdr.telemetry_written, (bit<32>)hdr.telemetry.words << 5);
+        transition parse_bth;
+    }
+#endif
+
+#ifdef WITH_TELEMETRY_WORD
+    state parse_telemetry_word {
+        packet.extract(hdr.telemetry_word);
         transition parse_bth;
     }
 #endif

@@ -9,6 +9,8 @@
 // (HOOK_HEADERS), emits it (HOOK_DEPARSER: between the shim and what was written before), applies
 // LengthenTelemetry (telemetry_room.p4) and, if that says so, makes its header valid. A copy that becomes
 // another packet in egress of RECIRCULATION_PORT must lose that header there.
+// Who has one word for the whole path selects WITH_TELEMETRY_WORD, applies ShareTelemetry, and if that says so, writes
+// hdr.telemetry_word.
 
 #ifndef WEFT_TELEMETRY_P4
 #define WEFT_TELEMETRY_P4
@@ -36,5 +38,12 @@ header telemetry_t {
 header telemetry_written_t {
     varbit<TELEMETRY_WRITTEN_BITS> data;
 }
+
+#ifdef WITH_TELEMETRY_WORD
+// In its place if it is one word, so that it can be changed where it is.
+header telemetry_word_t {
+    bit<32> value;
+}
+#endif
 
 #endif

@@ -247,7 +247,8 @@ def test_with_all_of_the_fabric_it_compiles_without_warnings(tmp_path: Path) -> 
 
 
 def test_without_a_mechanism_that_wants_it_nothing_of_it_is_there() -> None:
-    program = compile_p4(hop_records.P4SRC / "fabric.p4")
+    defines = ["PROFILE", "WITH_FABRIC", "WITH_FAST_CNP", "WITH_DCQCN"]
+    program = compile_p4(hop_records.P4SRC / "fabric.p4", defines=defines)
     assert "telemetry" not in program.json_text.replace("include/telemetry.p4", "")
 
 

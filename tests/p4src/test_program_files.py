@@ -95,10 +95,15 @@ OWN_PREFIXES = {
     "dpfr": ("dpfr",),
     "allreduce": ("allreduce",),
     "ecn_tuning": ("tuned_", "tuning_"),
+    "path_telemetry": ("path_port", "path_use", "path_sent"),
 }
 """What the tables, counters and digests of a mechanism begin with."""
 
-PARTS = {"dlb": ("glb", "dlb_weights"), "allreduce": ("best_effort",)}
+PARTS = {
+    "dlb": ("glb", "dlb_weights"),
+    "allreduce": ("best_effort",),
+    "path_telemetry": ("path_use",),
+}
 """Parts of modules that have a `WITH_` of their own, by mechanism."""
 
 

@@ -61,6 +61,9 @@ control MakeCnp(inout headers_t hdr, in local_metadata_t meta) {
         hdr.telemetry.setInvalid();
         hdr.telemetry_written.setInvalid();
 #endif
+#ifdef WITH_TELEMETRY_WORD
+        hdr.telemetry_word.setInvalid();
+#endif
 
         // As the destination would send it: a NIC takes CNPs from its queue pair's peer only.
         hdr.ipv4.version = 4;

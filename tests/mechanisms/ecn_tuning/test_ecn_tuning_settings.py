@@ -8,8 +8,9 @@ import topologies
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from mechanisms.ecn_tuning.mechanism import MECHANISM
-from mechanisms.ecn_tuning.queues import TunedQueue, longest_round_trip_ps, queues_of
+from mechanisms.ecn_tuning.queues import TunedQueue, queues_of
 from mechanisms.ecn_tuning.settings import EcnTuning
+from mechanisms.round_trips import longest_round_trip_ps
 from topologies import Topology, TopologyError
 from topologies.lint.findings import Severity
 from workloads.loader import read_run

@@ -1,0 +1,1 @@
+"""Path telemetry: switches write into packets what they meet on their way."""
