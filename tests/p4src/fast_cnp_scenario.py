@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -311,19 +311,21 @@ def recorded_round() -> Round:
 # --- recording ------------------------------------------------------------------------------------
 
 
-def write(round_: Round, answer: Answer) -> None:
-    """Write the vectors, a line for each update and case."""
-    answers = zip(scenario(), round_.packets, answer.seen, strict=True)
+def write(
+    recorded: Path, note: str, program: str, names: Iterable[str], round_: Round, answer: Answer
+) -> None:
+    """Write vectors, a line for each update and case."""
+    answers = zip(names, round_.packets, answer.seen, strict=True)
     document: dict[str, Any] = {
-        "program": "fast_cnp",
+        "program": program,
         "recorded_with": "BMv2 1.15.5 simple_switch_grpc, p4c 1.2.5.16",
-        "note": "written by tests/p4src/fast_cnp_scenario.py, which says what each case is about",
+        "note": note,
         "ports": list(cases.PORTS),
         "cpu_port": cases.CPU_PORT,
         "setup": list(round_.setup),
         "cases": [
-            {"name": case.name, "in": packet.as_json(), **cases.seen_as_json(seen)}
-            for case, packet, seen in answers
+            {"name": name, "in": packet.as_json(), **cases.seen_as_json(seen)}
+            for name, packet, seen in answers
         ],
         "counters": [],
     }
@@ -332,26 +334,31 @@ def write(round_: Round, answer: Answer) -> None:
         rows = isinstance(value, list) and value and isinstance(value[0], dict)
         inner = ",\n".join(f"  {json.dumps(row)}" for row in value) if rows else ""
         parts.append(f" {json.dumps(name)}: " + (f"[\n{inner}\n ]" if rows else json.dumps(value)))
-    RECORDED.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+    recorded.write_text("{\n" + ",\n".join(parts) + "\n}\n")
 
 
-def main() -> None:
-    """Write what BMv2 answers with p4c's program to tests/golden. Root."""
+def record(recorded: Path, note: str, source: Path, names: Iterable[str], round_: Round) -> None:
+    """Write what BMv2 answers with p4c's program. Root."""
     with tempfile.TemporaryDirectory() as folder:
         json_path, p4info_path = Path(folder, "p.json"), Path(folder, "p.txtpb")
         files = ["-o", str(json_path), "--p4runtime-files", str(p4info_path)]
-        command = ["p4c-bm2-ss", "--std", "p4-16", *files, str(PROGRAM)]
+        command = ["p4c-bm2-ss", "--std", "p4-16", *files, str(source)]
         subprocess.run(command, check=True)
         prepared = prepare(json_path.read_text(), p4info_path.read_text())
-    round_ = recorded_round()
     switch = LiveSwitch(BMV2, prepared)
     try:
         answer = switch.run(round_, InProcess(prepared).run(round_).seen, patience=10)
     finally:
         switch.close()
-    write(round_, answer)
+    write(recorded, note, source.stem, names, round_, answer)
     refused = [text for text in answer.refused if text]
-    print(f"{RECORDED}: {len(answer.seen)} cases; updates refused: {refused}")
+    print(f"{recorded}: {len(answer.seen)} cases; updates refused: {refused}")
+
+
+def main() -> None:
+    """Write what BMv2 answers with p4c's program to tests/golden. Root."""
+    note = "written by tests/p4src/fast_cnp_scenario.py, which says what each case is about"
+    record(RECORDED, note, PROGRAM, (case.name for case in scenario()), recorded_round())
 
 
 if __name__ == "__main__":
