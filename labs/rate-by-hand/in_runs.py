@@ -1,0 +1,130 @@
+"""The items in a network, in virtual time: what the header in each card makes of shared queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from labs.grade import Detail, Finding, Item
+
+from .bench import Bench, found
+from .cases import LEAVE, MANY, ROUNDS, SHARE, TWO_QUEUES, Case, Seen, jain
+
+PAYLOAD = 392.2
+"""Gb/s of payload that 400 Gb/s carry, in packets of 4 KB."""
+FAIR, FULL, OF_SHARE = 0.95, 0.925, 0.9
+OTHERS, LEFT_MS = 3, 1.0
+"""So many end, and so long after the others have ended the one that is left is measured."""
+MOST_SHARE, MOST_MANY, MOST_LEAVE, MOST_ROUNDS = 4.0, 1.0, 4.0, 16.0
+"""MB that may wait: targets are a fraction of these, and a rule that works stays near them."""
+
+Rows = list[Detail]
+Judge = Callable[[Seen], Rows]
+
+
+def in_network(case: Case, hint: str, judge: Judge) -> Callable[[Bench], Finding]:
+    """Return what judges an item by a run."""
+
+    def finding(bench: Bench) -> Finding:
+        return found(judge(bench.run(case)), hint)
+
+    return finding
+
+
+def least(what: str, right: float, came: float, unit: str = "Gb/s") -> Detail:
+    """Compare with the least that is right."""
+    words = f"at least {right:.4g} {unit}".rstrip(), f"{came:.4g} {unit}".rstrip()
+    return Detail(what, *words, came >= right)
+
+
+def most(what: str, right: float, came: float) -> Detail:
+    """Compare what waits in a queue with the most that is right."""
+    return Detail(f"the longest queue{what}", f"at most {right:g} MB", f"{came:.2f} MB",
+                  came <= right)  # fmt: skip
+
+
+def shares(case: Case, seen: Seen, line: float, most_waits: float) -> Rows:
+    """Look whether all have the same, fill the link, and leave no queue."""
+    rates = seen.gbps(case.first, case.last)
+    when = f", from {case.first:g} to {case.last:g} ms"
+    return [
+        least(f"Jain's index of fairness{when}", FAIR, jain(rates), ""),
+        least(f"all together{when}", FULL * line, float(rates.sum())),
+        most(when, most_waits, seen.longest(case.first, case.last)),
+    ]
+
+
+def share(seen: Seen) -> Rows:
+    """Near and far."""
+    return shares(SHARE, seen, 400, MOST_SHARE)
+
+
+def many(seen: Seen) -> Rows:
+    """64 of them."""
+    return shares(MANY, seen, 100, MOST_MANY)
+
+
+def max_min(seen: Seen) -> Rows:
+    """Whoever meets two queues gets the share of the fuller one, and leaves the rest."""
+    both, first, *_ = seen.gbps(TWO_QUEUES.first, TWO_QUEUES.last)
+    quarter = PAYLOAD / 4
+    return [
+        least("a0, through two queues, the second shared by four", OF_SHARE * quarter, both),
+        least("a1, which shares the first queue with a0", OF_SHARE * (PAYLOAD - quarter), first),
+        most("", MOST_SHARE, seen.longest(TWO_QUEUES.first, TWO_QUEUES.last)),
+    ]
+
+
+def left_alone(seen: Seen) -> float | None:
+    """Return what the one that is left gets in the ms after the others have ended, in Gb/s.
+
+    None if they have not, or not in time.
+    """
+    ended = [at for at in seen.done if at is not None]
+    if len(ended) < OTHERS or max(ended) + LEFT_MS > LEAVE.last:
+        return None
+    return float(seen.gbps(max(ended), max(ended) + LEFT_MS)[0])
+
+
+def leave(seen: Seen) -> Rows:
+    """What becomes free is used."""
+    rate = left_alone(seen)
+    right = FULL * 400
+    what = "the one that is left, in the ms after the others have ended"
+    return [
+        Detail(what, f"at least {right:g} Gb/s", "they do not end in time", False)
+        if rate is None
+        else least(what, right, rate),
+        most("", MOST_LEAVE, seen.longest(LEAVE.first, LEAVE.last)),
+    ]
+
+
+def rounds(seen: Seen) -> Rows:
+    """Who comes back after a pause knows what it was told before."""
+    rows = [most(" from the second round on", MOST_ROUNDS,
+                 seen.longest(ROUNDS.first, ROUNDS.last))]  # fmt: skip
+    done = sum(at is not None for at in seen.done)
+    return [*rows, least("messages that are done, of 40", 32, done, "")]
+
+
+def items() -> Sequence[Item]:
+    """Return them in the order of the README."""
+
+    def run(name: str, title: str, expected: str, hint: str, case: Case, judge: Judge) -> Item:
+        return Item(name, title, 1, expected, in_network(case, hint, judge))
+
+    return (
+        run("share", "in a network: two near, two at 100 km", "the same for all, and no queue",
+            "TODO 1 and 3: far ones are told as near ones are, but it stands for longer",
+            SHARE, share),
+        run("max-min", "in a network: two queues", "the least of both queues' rates",
+            "TODO 3: a0 is told by both; the last word and the greatest one are the wrong ones",
+            TWO_QUEUES, max_min),
+        run("many", "in a network: 64 senders", "the same for all, and no queue",
+            "TODO 1: two packets at 1.5 Gb/s take longer than the validity; what holds meanwhile?",
+            MANY, many),
+        run("leave", "in a network: the others end", "the last one gets all of it within 1 ms",
+            "TODO 3 and 4: a word that is over does not limit for ever", LEAVE, leave),
+        run("rounds", "in a network: pauses", "who comes back does not flood the queue",
+            "TODO 4: after a short pause it begins with what it was told, not with its line",
+            ROUNDS, rounds),
+    )  # fmt: skip
