@@ -75,6 +75,7 @@ LABS = (
     "iglb",
     "load-balancing",
     "long-haul-fast-cnp",
+    "rate-by-hand",
 )
 """Labs that run in virtual time; others have nothing that is the same each time."""
 
