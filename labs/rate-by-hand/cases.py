@@ -110,8 +110,8 @@ TWO_QUEUES = Case("two-queues", 100, 4, 8)
 """A flow through two full links, of which the second is shared by four and the first by two."""
 MANY = Case("many", 100, 4, 10)
 """64 senders to one, at 100 Gb/s: each is told seldom."""
-LEAVE = Case("leave", 100, 0, 4)
-"""Three of four senders end."""
+LEAVE = Case("leave", 100, 3.1, 3.3)
+"""One of four pauses until the others have ended. Measured when it is back."""
 ROUNDS = Case("rounds", 10, 1.6, 8)
 """Eight at 10 km that pause for longer than a word stands, and come back at once. Measured from the
 second round on: in the first nobody knows anything."""

@@ -162,7 +162,7 @@ def checks(table: Table) -> Iterator[Check]:
     flood = _of(table, AT_ONCE, "queue after pauses")
     yield Check.at_least(f"{AT_ONCE}: queue after pauses", flood, 24, "MB")
     left = _of(table, FOR_EVER, "the one that is left")
-    yield Check.at_most(f"{FOR_EVER}: the one that is left", left, 365, "Gb/s")
+    yield Check.at_most(f"{FOR_EVER}: the one that is left", left, 250, "Gb/s")
 
 
 def _of(table: Table, variant: str, metric: str) -> Callable[[], Estimate]:

@@ -12,8 +12,6 @@ from .cases import LEAVE, MANY, ROUNDS, SHARE, TWO_QUEUES, Case, Seen, jain
 PAYLOAD = 392.2
 """Gb/s of payload that 400 Gb/s carry, in packets of 4 KB."""
 FAIR, FULL, OF_SHARE = 0.95, 0.925, 0.9
-OTHERS, LEFT_MS = 3, 1.0
-"""So many end, and so long after the others have ended the one that is left is measured."""
 MOST_SHARE, MOST_MANY, MOST_LEAVE, MOST_ROUNDS = 4.0, 1.0, 4.0, 16.0
 """MB that may wait: targets are a fraction of these, and a rule that works stays near them."""
 
@@ -74,27 +72,17 @@ def max_min(seen: Seen) -> Rows:
     ]
 
 
-def left_alone(seen: Seen) -> float | None:
-    """Return what the one that is left gets in the ms after the others have ended, in Gb/s.
-
-    None if they have not, or not in time.
-    """
-    ended = [at for at in seen.done if at is not None]
-    if len(ended) < OTHERS or max(ended) + LEFT_MS > LEAVE.last:
-        return None
-    return float(seen.gbps(max(ended), max(ended) + LEFT_MS)[0])
+def left_alone(seen: Seen) -> float:
+    """Return what the one that is back gets, in Gb/s."""
+    return float(seen.gbps(LEAVE.first, LEAVE.last)[0])
 
 
 def leave(seen: Seen) -> Rows:
-    """What becomes free is used."""
-    rate = left_alone(seen)
-    right = FULL * 400
-    what = "the one that is left, in the ms after the others have ended"
+    """What has become free is used."""
+    what = f"the one that is back, from {LEAVE.first:g} to {LEAVE.last:g} ms"
     return [
-        Detail(what, f"at least {right:g} Gb/s", "they do not end in time", False)
-        if rate is None
-        else least(what, right, rate),
-        most("", MOST_LEAVE, seen.longest(LEAVE.first, LEAVE.last)),
+        least(what, FULL * 400, left_alone(seen)),
+        most("", MOST_LEAVE, seen.longest(0, LEAVE.last)),
     ]
 
 
@@ -122,7 +110,7 @@ def items() -> Sequence[Item]:
         run("many", "in a network: 64 senders", "the same for all, and no queue",
             "TODO 1: two packets at 1.5 Gb/s take longer than the validity; what holds meanwhile?",
             MANY, many),
-        run("leave", "in a network: the others end", "the last one gets all of it within 1 ms",
+        run("leave", "in a network: the others end", "who is left gets all of it",
             "TODO 3 and 4: a word that is over does not limit for ever", LEAVE, leave),
         run("rounds", "in a network: pauses", "who comes back does not flood the queue",
             "TODO 4: after a short pause it begins with what it was told, not with its line",
