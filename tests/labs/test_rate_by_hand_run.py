@@ -49,7 +49,7 @@ def test_every_case_is_a_run_file_that_ends_behind_what_is_measured(case: Any) -
 
 def seen(ms: float = 1.0) -> Any:
     """Two flows of 100 and 300 Gb/s for 4 ms, in rows of `ms`; a queue that grows by 1 MB a ms."""
-    ends = np.arange(round(4 / ms)) * ms + ms
+    ends = np.round(np.arange(round(4 / ms)) * ms + ms, 6)
     arrived = [(at, flow, rate * ms * 125_000) for at in ends for flow, rate in RATES]
     waited = [(at, (at - ms) * 1e6) for at in ends]
     return CASES.Seen(2, np.array(arrived), np.array(waited), ())
