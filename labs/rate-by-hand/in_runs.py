@@ -113,6 +113,6 @@ def items() -> Sequence[Item]:
         run("leave", "in a network: the others end", "who is left gets all of it",
             "TODO 3 and 4: a word that is over does not limit for ever", LEAVE, leave),
         run("rounds", "in a network: pauses", "who comes back does not flood the queue",
-            "TODO 4: after a short pause it begins with what it was told, not with its line",
+            "TODO 4: after a short pause it begins near what it was told, not with its line",
             ROUNDS, rounds),
     )  # fmt: skip
