@@ -44,13 +44,21 @@ class Replay:
             self.lib.cc_start(self.place, array + i, rows + i, now)
         return states
 
-    def replayed(self, steps: npt.NDArray[np.void], states: Words) -> Words:
-        """Do steps (struct cc_step) on states, which change; return the rates that they ask for."""
+    def replayed(
+        self, steps: npt.NDArray[np.void], states: Words, told: npt.NDArray[np.void] | None = None
+    ) -> Words:
+        """Do steps (struct cc_step) on states, which change; return the rates that they ask for.
+
+        `told`: the telemetry of each step (struct cc_telemetry), none where its format is 0.
+        """
         rates = np.zeros(len(states), np.uint64)
         self.lib.cc_replay(
             self.place,
             self.ffi.from_buffer("struct cc_step[]", steps.view(np.uint8)),
             len(steps),
+            self.ffi.NULL
+            if told is None
+            else self.ffi.from_buffer("struct cc_telemetry[]", told.view(np.uint8)),
             self.ffi.from_buffer(states.view(np.uint8).reshape(-1)),
             self.ffi.from_buffer("uint64_t[]", rates),
         )

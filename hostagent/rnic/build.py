@@ -63,8 +63,9 @@ def _lines_of(folders: Iterable[Path], expanded: Iterable[str]) -> Iterator[str]
 
 def without_code(text: str) -> str:
     """Return preprocessed C without inline functions and the preprocessor's own lines."""
-    body = re.sub(r"^static inline [^;{]*\{.*?^\}$", "", text, flags=re.MULTILINE | re.DOTALL)
-    body = re.sub(r"^static inline .*\}$", "", body, flags=re.MULTILINE)
+    # Those of one line first: the others end at a line of their own.
+    body = re.sub(r"^static inline .*\}$", "", text, flags=re.MULTILINE)
+    body = re.sub(r"^static inline [^;{]*\{.*?^\}$", "", body, flags=re.MULTILINE | re.DOTALL)
     return re.sub(r"^#.*$", "", body, flags=re.MULTILINE)
 
 

@@ -27,6 +27,13 @@ STEP = np.dtype(
     ]
 )  # fmt: skip
 """struct cc_step."""
+TELEMETRY = np.dtype(
+    [
+        ("bytes", "<u4"), ("format", "u1"), ("hops", "u1"), ("cut", "u1"), ("pad_", "u1"),
+        ("data", "u1", 64),
+    ]
+)  # fmt: skip
+"""struct cc_telemetry."""
 
 
 @dataclass
@@ -38,11 +45,16 @@ class Kernel:
     states: Words
     rates: Words
     next_step: npt.NDArray[np.uint32]
+    told: npt.NDArray[np.void]
 
-    def give(self, steps: npt.NDArray[np.void], states: Words) -> None:
+    def give(
+        self, steps: npt.NDArray[np.void], states: Words, told: npt.NDArray[np.void] | None = None
+    ) -> None:
         """Write down what is to be done, and on what."""
         self.states[: len(states)] = states
         self.steps[: len(steps)] = steps
+        if told is not None:
+            self.told[: len(told)] = told
         self.next_step[0] = 0
 
     def run(self, steps: int) -> None:
@@ -51,9 +63,11 @@ class Kernel:
         assert result.action is XdpAction.PASS
         assert self.next_step[0] == steps
 
-    def play(self, steps: npt.NDArray[np.void], states: Words) -> tuple[Words, Words]:
+    def play(
+        self, steps: npt.NDArray[np.void], states: Words, told: npt.NDArray[np.void] | None = None
+    ) -> tuple[Words, Words]:
         """Do all steps on a copy of the states; returns these as they are then, and the rates."""
-        self.give(steps, states)
+        self.give(steps, states, told)
         self.run(len(steps))
         return self.states[: len(states)], self.rates[: len(states)]
 
@@ -63,11 +77,15 @@ def _mapped(table: Any, size: int) -> mmap.mmap:
 
 
 @contextmanager
-def replay(algorithm: str, state_bytes: int) -> Iterator[Kernel]:
-    """Load the program of an algorithm, whose state has so many bytes."""
+def replay(algorithm: str, state_bytes: int, *, telemetry: bool = False) -> Iterator[Kernel]:
+    """Load the program of an algorithm, whose state has so many bytes.
+
+    `telemetry`: with room for what comes with each step.
+    """
     bcc = pytest.importorskip("bcc")
     kernel_headers.export()
     flags = [f"-I{BPF}", f"-I{BPF.parent / 'include'}", f"-DALGORITHM={algorithm}"]
+    flags += ["-DWITH_TELEMETRY"] if telemetry else []
     bpf = bcc.BPF(src_file=str(BPF / "cc_replay.bpf.c").encode(), cflags=flags)
     program = bpf.load_func(b"cc_replay", bcc.BPF.XDP)
     words = _mapped(bpf[b"states"], STATES * state_bytes)
@@ -77,5 +95,8 @@ def replay(algorithm: str, state_bytes: int) -> Iterator[Kernel]:
         np.frombuffer(words, np.uint64, STATES * state_bytes // 8).reshape(STATES, -1),
         np.frombuffer(_mapped(bpf[b"rates"], STATES * 8), np.uint64, STATES),
         np.frombuffer(_mapped(bpf[b"next_step"], 8), np.uint32, 1),
+        np.frombuffer(
+            _mapped(bpf[b"told"], STEPS * TELEMETRY.itemsize) if telemetry else b"", TELEMETRY
+        ),
     )
     bpf.cleanup()

@@ -15,7 +15,11 @@ from hostagent.rnic.native import native
 from tests.hostagent.kernel_replay import STATES, Kernel
 
 BEGINS = 10**12
-Sequences = Callable[[np.random.Generator, int], tuple[Words, npt.NDArray[np.void]]]
+Sequences = Callable[
+    [np.random.Generator, int],
+    tuple[Words, npt.NDArray[np.void]] | tuple[Words, npt.NDArray[np.void], npt.NDArray[np.void]],
+]
+"""Parameters, steps and, of a kernel that was loaded for it, the telemetry of each step."""
 
 
 class Alone:
@@ -26,6 +30,7 @@ class Alone:
         module = native()
         self.ffi: Any = module.ffi
         self.lib: Any = module.lib
+        self.name = name
         self.place = names().index(name)
         self.state = self.ffi.new(f"struct {name} *", state)
 
@@ -37,17 +42,24 @@ class Alone:
         alone.lib.cc_start(alone.place, alone.state, alone.ffi.addressof(params, name), now)
         return alone
 
-    def event(self, now: int, **event: int) -> None:
-        """Something has happened: the fields of struct cc_event."""
+    def event(self, now: int, telemetry: Any = None, **event: int) -> None:
+        """Something has happened: the fields of struct cc_event, and those of its telemetry."""
         step = self.ffi.new("struct cc_step *", {"now": now, "event": event})
-        self.lib.cc_replay(self.place, step, 1, self.state, self.ffi.NULL)
+        told = self.ffi.new("struct cc_telemetry *", telemetry) if telemetry else self.ffi.NULL
+        self.lib.cc_replay(self.place, step, 1, told, self.state, self.ffi.NULL)
 
     def rate_at(self, now: int) -> int:
         """What it allows, in bits/s."""
         step = self.ffi.new("struct cc_step *", {"now": now, "asks": 1})
         rate = self.ffi.new("uint64_t *")
-        self.lib.cc_replay(self.place, step, 1, self.state, rate)
+        self.lib.cc_replay(self.place, step, 1, self.ffi.NULL, self.state, rate)
         return int(rate[0])
+
+    def window_at(self, now: int) -> int:
+        """How many bytes may be on the way."""
+        slot = self.ffi.new("struct cc_slot *", {"algorithms": 1 << self.place})
+        setattr(slot, self.name, self.state[0])
+        return int(self.lib.cc_window_now(slot, now))
 
 
 def header(name: str) -> Replay:
@@ -72,10 +84,10 @@ def agreed(
     left = total
     while left > 0:
         n = min(left, STATES)
-        params, steps = sequences(random, n)
+        params, steps, *told = sequences(random, n)
         expected = header.fresh(params, BEGINS)
-        states, said = kernel.play(steps, expected)
-        rates = header.replayed(steps, expected)
+        states, said = kernel.play(steps, expected, *told)
+        rates = header.replayed(steps, expected, *told)
         different = np.flatnonzero((states != expected).any(axis=1))
         assert not len(different), f"sequence {different[0]}: {params[different[0]]}"
         assert (said == rates).all()

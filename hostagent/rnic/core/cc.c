@@ -4,6 +4,8 @@ void cc_start_slot(struct cc_slot *slot, const struct cc_params *params, uint64_
 
 uint64_t cc_rate_now(const struct cc_slot *slot, uint64_t now) { return cc_rate_at(slot, now); }
 
+uint64_t cc_window_now(const struct cc_slot *slot, uint64_t now) { return cc_window_at(slot, now); }
+
 void cc_start(enum cc_place place, void *state, const void *params, uint64_t now)
 {
     switch (place) {
@@ -18,24 +20,32 @@ void cc_start(enum cc_place place, void *state, const void *params, uint64_t now
     }
 }
 
+static const struct cc_telemetry *of_step(const struct cc_telemetry *told, size_t i)
+{
+    return told && told[i].format ? told + i : NULL;
+}
+
 #define CC_ALGORITHM(name)                                                                                        \
-    static void replay_##name(const struct cc_step *steps, size_t n, struct name *states, uint64_t *rates)        \
+    static void replay_##name(const struct cc_step *steps, size_t n, const struct cc_telemetry *told,             \
+                              struct name *states, uint64_t *rates)                                               \
     {                                                                                                             \
         for (const struct cc_step *step = steps; step < steps + n; step++)                                        \
             if (step->asks)                                                                                       \
                 rates[step->state] = name##_rate_at(&states[step->state], step->now);                             \
             else                                                                                                  \
-                name##_on_event(&states[step->state], &step->event, NULL, step->now);                             \
+                name##_on_event(&states[step->state], &step->event, of_step(told, (size_t)(step - steps)),        \
+                                step->now);                                                                       \
     }
 #include "cc_algorithms.h"
 #undef CC_ALGORITHM
 
-void cc_replay(enum cc_place place, const struct cc_step *steps, size_t n, void *states, uint64_t *rates)
+void cc_replay(enum cc_place place, const struct cc_step *steps, size_t n, const struct cc_telemetry *told, void *states,
+               uint64_t *rates)
 {
     switch (place) {
-#define CC_ALGORITHM(name)                      \
-    case CC_PLACE_##name:                       \
-        replay_##name(steps, n, states, rates); \
+#define CC_ALGORITHM(name)                            \
+    case CC_PLACE_##name:                             \
+        replay_##name(steps, n, told, states, rates); \
         break;
 #include "cc_algorithms.h"
 #undef CC_ALGORITHM
