@@ -182,7 +182,7 @@ def _at(topology: Topology, interface: Interface, number: int, work: Work) -> di
     links = links_of(topology, [interface], whole=span(entry))
     stock = interface.host in topology.stock_nics
     rate = sum(link.rate_bps for link in links)
-    transport = transport_for(entry, rate, stock=stock, interfaces=len(links))
+    transport = transport_for(entry, rate, stock=stock, interfaces=len(links), topology=topology)
     return {
         **({"interfaces": "all"} if span(entry) else {"interface": number}),
         "reorder_us": -(-transport.reorder_ps * topology.time_scale // 10**6),

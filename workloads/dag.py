@@ -218,6 +218,7 @@ class FlowTable:
                 rate,
                 stock=stock,
                 interfaces=interfaces,
+                topology=self.topology,
             )
             for rate, operation, stock, interfaces in self._transports
         )

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from hostagent.rnic.planes import PlaneConfig, PlaneUse
+
+if TYPE_CHECKING:
+    from topologies.model import Topology
 
 
 class Parameters(Protocol):
@@ -101,7 +104,9 @@ class Sender:
     share the load, and a slot is one interface's then.
     `algorithm`: its name in C (hostagent/include/cc_algorithms.h). `keys`: its own keys of
     `transport:`. `parameters(entry, line_rate_bps)`: from the validated `transport:` to what the
-    algorithm runs with. `beside`: names of senders that run beside it; the smallest rate holds.
+    algorithm runs with. `of_fabric(parameters, topology)`: the same with what follows from a
+    fabric, such as round trips. `beside`: names of senders that run beside it; the smallest rate
+    holds.
     `hears_switches`: it takes switches' own notifications, which a stock NIC does not, and falls
     back to `beside` there. `columns`: what results have of it beyond what all have;
     `state_columns`: what `weft agent` has.
@@ -114,6 +119,7 @@ class Sender:
     title: str
     algorithm: str
     parameters: Callable[[Any, int], Parameters]
+    of_fabric: Callable[[Any, Topology], Parameters] | None = None
     keys: Mapping[str, Key] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     hears_switches: bool = False
@@ -130,6 +136,15 @@ class Sender:
     def key(self) -> str:
         """The first of its keys."""
         return next(iter(self.keys))
+
+    def parameters_in(
+        self, topology: Topology | None, entry: Any, line_rate_bps: int
+    ) -> Parameters:
+        """Return what it runs with by a validated `transport:`, in a fabric where one is known."""
+        found = self.parameters(entry, line_rate_bps)
+        if topology is None or self.of_fabric is None:
+            return found
+        return self.of_fabric(found, topology)
 
 
 _installed: tuple[Sender, ...] | None = None

@@ -67,11 +67,17 @@ class Transport:
 
 
 def transport_for(
-    entry: TransportFields, line_rate_bps: int, *, stock: bool = False, interfaces: int = 1
+    entry: TransportFields,
+    line_rate_bps: int,
+    *,
+    stock: bool = False,
+    interfaces: int = 1,
+    topology: Topology | None = None,
 ) -> Transport:
     """Return what a run file says, for senders whose interfaces have that rate together.
 
-    `stock`: their cards know plain CNPs only, so that what hears switches is left out.
+    `stock`: their cards know plain CNPs only, so that what hears switches is left out. `topology`:
+    the fabric that they are in; algorithms that need one can't run without it.
     Raises ParameterError where no set serves the rate.
     """
     planes = of_planes(entry)
@@ -90,7 +96,10 @@ def transport_for(
         entry.source_ports,
         line_rate_bps,
         chosen[-1].name if chosen else "none",
-        {each.algorithm: each.parameters(entry, of_slot) for each in running(entry, stock=stock)},
+        {
+            each.algorithm: each.parameters_in(topology, entry, of_slot)
+            for each in running(entry, stock=stock)
+        },
         entry.ack_class,
         entry.reorder or 0,
         interfaces,

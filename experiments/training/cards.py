@@ -57,7 +57,7 @@ def card_of(fabric: Fabric, host: Host, ways: Ways) -> Card:
     whole = ways.interfaces == "all"
     links = links_of(topology, host.interfaces[:1], whole=whole)
     rate = sum(link.rate_bps for link in links)
-    transport = transport_for(entry_of(ways), rate, interfaces=len(links))
+    transport = transport_for(entry_of(ways), rate, interfaces=len(links), topology=topology)
     pins = pins_of(fabric.run)
     more = host.interfaces[1:] if whole else ()
     return Card(
