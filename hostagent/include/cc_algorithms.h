@@ -24,3 +24,4 @@
 #include "dcqcn.h"
 #include "fast_cnp.h"
 #include "dual_plane.h"
+#include "encc.h"
