@@ -26,6 +26,7 @@ NAMES = (
     "dual_plane",
     "ecn_tuning",
     "path_telemetry",
+    "encc",
 )
 """The folders, in the order in which they are asked; the first sender is the default one."""
 

@@ -147,7 +147,7 @@ kernel_headers() {
         fi
     fi
     if ! "$VENV/bin/python" -m hostagent.kernel_headers >"$NOTE"; then
-        note "none: bcc cannot compile, so no host agents (ENCC, plane failover)"
+        note "none: bcc cannot compile, so no host agents (rates, plane failover)"
         return "$LOST"
     fi
     cat "$NOTE"
@@ -160,7 +160,7 @@ ebpf_proof() {
         return "$LOST"
     fi
     if ! setup/as_root.sh "$VENV/bin/python" -m hostagent.bpf_probe >"$NOTE"; then
-        note "$(cat "$NOTE"); so no host agents (ENCC, plane failover)"
+        note "$(cat "$NOTE"); so no host agents (rates, plane failover)"
         return "$LOST"
     fi
     cat "$NOTE"

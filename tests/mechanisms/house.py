@@ -51,10 +51,12 @@ ALSO_WORDS = {
         "hostagent/programs/host_programs.h",
     ),
     "dual_plane": ("topologies/",),
+    "path_telemetry": ("hostagent/include/encc.h", "mechanisms/encc/"),
 }
 """Names that are words of another room, too: a job's AllReduce is one whoever computes it, also for
 who submits it, and the workers of collectives have it in their interface and in the list of host
-programs. A topology of two planes is one whatever its hosts make of them."""
+programs. A topology of two planes is one whatever its hosts make of them.
+Who makes a rate of what switches write reads it in the form in which they do."""
 
 CODE = frozenset({".py", ".c", ".h", ".p4"})
 

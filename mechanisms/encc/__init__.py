@@ -1,0 +1,1 @@
+"""ENCC: rates and windows from what switches say of themselves (docs/encc.md)."""
