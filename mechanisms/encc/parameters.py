@@ -19,10 +19,11 @@ ONE_Q16 = 1 << 16
 ETA = 0.95
 """The load that is aimed at: eta of HPCC's paper."""
 
-INCREASE_PART = 400
-"""A round trip adds this part of the line: docs/encc.md says what larger and smaller ones do."""
+INCREASE_PART = 133
+"""A round trip adds this part of the line at the line's rate, and less to who is slower: two flows
+that begin with 10 and 90 % are within 2 % of fairness after 350 round trips (docs/encc.md)."""
 
-LEAST_PART = 4096
+LEAST_PART = 4000
 """The least rate is this part of the line: so many sources share a port of its rate."""
 
 
@@ -32,7 +33,9 @@ class EnccParameters:
 
     `base_rtt_ns` is the fabric's longest round trip without queues, 0 as long as no fabric is
     known; `eta_q16` the load that is aimed at, in 1/65536; `max_stage` how many round trips in a
-    row may only add; `time_scale`: ns here for one of the fabric.
+    row may only add; `time_scale`: ns here for one of the fabric; `by_root`: the
+    increase grows with the root of the rate, else it is the same at any; `queue_free_bytes` may
+    wait at a hop and count as none.
     """
 
     line_rate_bps: int
@@ -42,6 +45,8 @@ class EnccParameters:
     eta_q16: int
     max_stage: int
     time_scale: int = 1
+    by_root: bool = True
+    queue_free_bytes: int = 8192
 
     @property
     def receiver_cnp_interval_ns(self) -> None:
@@ -58,6 +63,8 @@ class EnccParameters:
             "eta_q16": self.eta_q16,
             "max_stage": self.max_stage,
             "time_scale": self.time_scale,
+            "by_root": int(self.by_root),
+            "queue_free": self.queue_free_bytes,
         }
 
     def with_time_scale(self, scale: int) -> EnccParameters:

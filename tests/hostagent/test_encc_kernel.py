@@ -24,7 +24,7 @@ from tests.hostagent.native_replay import agreed, header
 pytestmark = pytest.mark.root
 
 SOME, MANY = 100_000, int(os.environ.get("WEFT_ENCC_SEQUENCES", "1000000"))
-LEAST, USED, STAGE = 1, 8, 11  # words of struct encc
+USED, STAGE = 9, 13  # words of struct encc
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,9 @@ def anything(random: np.random.Generator, n: int) -> Words:
     eta = up_to(random, 131072, n)
     stages = random.integers(0, 4, n).astype(np.uint64)
     increase = up_to(random, MAX_RATE_BPS, n)
-    columns = (line, least, increase, trip, eta | stages << np.uint64(32), scale)
+    by_root = random.integers(0, 2, n).astype(np.uint64) << np.uint64(32)
+    free = up_to(random, (1 << 32) - 1, n)
+    columns = (line, least, increase, trip, eta | stages << np.uint64(32), scale | by_root, free)
     return np.column_stack(columns)
 
 
@@ -73,10 +75,11 @@ def sequences(
 def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
     ffi = native().ffi
     fields = dict(ffi.typeof("struct encc_params").fields)
-    assert list(fields)[:7] == [
+    assert list(fields)[:9] == [
         "line_rate", "min_rate", "rate_ai", "base_rtt_ns", "eta_q16", "max_stage", "time_scale",
+        "by_root", "queue_free",
     ]  # fmt: skip
-    assert ffi.sizeof("struct encc_params") == 6 * 8
+    assert ffi.sizeof("struct encc_params") == 7 * 8
     assert ffi.offsetof("struct encc", "used") == 8 * USED
     assert ffi.offsetof("struct encc", "stage") == 8 * STAGE
     assert ffi.sizeof("struct cc_telemetry") == TELEMETRY.itemsize

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 import topologies
 from hostagent.rnic.card_records import CardError, QueuePairConfig
-from mechanisms.base_round_trip import base_round_trip_ns
 from mechanisms.encc.parameters import MAX_RATE_BPS, encc_parameters
+from mechanisms.round_trips import longest_round_trip_ps
 from tests.hostagent.virtual_wire import make_card
 from topologies import Topology
 from workloads.slow_motion import ParameterError
@@ -41,7 +41,7 @@ def test_the_base_round_trip_is_that_of_the_hosts_farthest_apart(generator: str,
     topology = fabric(generator)
     there_and_back = sum(topology.there_and_back_ps(link) for link in topology.links)
     each = there_and_back / len(topology.links) / 1000  # of all links alike
-    assert base_round_trip_ns(topology) == pytest.approx(hops * (each + PACKET), abs=1)
+    assert longest_round_trip_ps(topology) == pytest.approx(1000 * hops * (each + PACKET), abs=1000)
 
 
 def test_what_a_run_file_says_and_what_the_fabric_does() -> None:
@@ -52,24 +52,29 @@ def test_what_a_run_file_says_and_what_the_fabric_does() -> None:
     assert name == "encc"
     assert fields == {
         "line_rate": 10**7,
-        "min_rate": 2441,
-        "rate_ai": 25_000,
-        "base_rtt_ns": 10_000 * base_round_trip_ns(topology),
+        "min_rate": 2500,
+        "rate_ai": 75_188,
+        "base_rtt_ns": -(-longest_round_trip_ps(topology) // 1000) * 10_000,
         "eta_q16": 62259,
         "max_stage": 0,
         "time_scale": 10_000,
+        "by_root": 1,
+        "queue_free": 8192,
     }
     said = {
         "eta": 0.99,
         "rate_ai": "40Mbps",
         "base_rtt": "13us",
         "max_stage": 5,
+        "increase": "constant",
+        "queue_free": "4kB",
         "min_rate": "1Gbps",
     }
     entry = transport_entry().model_validate({"congestion_control": "encc", "encc_overrides": said})
     fields = transport_for(entry, 100 * GBPS, topology=topology).fields()["encc"]
     assert (fields["base_rtt_ns"], fields["max_stage"], fields["eta_q16"]) == (13_000, 5, 64881)
     assert (fields["rate_ai"], fields["min_rate"]) == (40 * 10**6, GBPS)
+    assert (fields["by_root"], fields["queue_free"]) == (0, 4000)
 
 
 @pytest.mark.parametrize(
