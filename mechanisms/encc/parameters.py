@@ -19,7 +19,7 @@ ONE_Q16 = 1 << 16
 ETA = 0.95
 """The load that is aimed at: eta of HPCC's paper."""
 
-INCREASE_PART = 133
+INCREASE_PART = 115
 """A round trip adds this part of the line at the line's rate, and less to who is slower: two flows
 that begin with 10 and 90 % are within 2 % of fairness after 350 round trips (docs/encc.md)."""
 

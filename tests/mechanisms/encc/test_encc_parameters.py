@@ -53,7 +53,7 @@ def test_what_a_run_file_says_and_what_the_fabric_does() -> None:
     assert fields == {
         "line_rate": 10**7,
         "min_rate": 2500,
-        "rate_ai": 75_188,
+        "rate_ai": 86_957,
         "base_rtt_ns": -(-longest_round_trip_ps(topology) // 1000) * 10_000,
         "eta_q16": 62259,
         "max_stage": 0,
