@@ -81,7 +81,7 @@ class Queue:
 
     def _loop(self) -> int:
         n = self.numbers
-        loop = max(n["window_loop"] + 2, 5, *self.loops)
+        loop = max(n["window_loop"] + 2, max(self.loops) + 1)
         ticks = min((n["unit"] << loop) >> 8, 2**32 - 1)
         for more in range(8):
             if (ticks << more) * (self.rate >> 16) >= n["packets"] // 2 * n["speed"]:

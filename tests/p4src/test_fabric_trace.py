@@ -158,6 +158,10 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
             "FabricEgress.parameters.ecn_threshold", ((2, ""), (0, "")), False,
             "FabricEgress.ecn_marking.disable_marking", {}, {},
         ),
+        (
+            "FabricEgress.path_telemetry.path_port", ((2, ""), (0, "")), False,
+            "FabricEgress.path_telemetry.skip_path_port", {}, {},
+        ),
     ]  # fmt: skip
     spec = [
         (change.before, change.after)

@@ -219,7 +219,7 @@ def test_who_joins_a_long_queue_hears_of_it_at_once(leaf: Bench) -> None:
 
 
 def test_nobody_hears_of_a_queue_that_nothing_has_left_for_long(leaf: Bench) -> None:
-    watch(leaf, unit=256 * 25)  # 25 us: a loop is 32 of them
+    watch(leaf, unit=256 * 200)  # 200 us: a loop is four of them
     source(leaf, every=1)
     fill(leaf, 10)
     leaf.switch.configure_port(2, rate_bps=1, queue_packets=1000)

@@ -64,8 +64,7 @@ const bit<64> EXCESS_MOST = 0xffff;
 const bit<64> BYTES_MOST = 0xffffff;        // in products
 const bit<64> TIME_MOST = 0xffffffff;
 const bit<64> QUEUE_MOST = 64;              // by its queue alone a rate changes by a quarter a loop
-const bit<8>  LOOP_WINDOWS = 2;             // a loop is at least four windows,
-const bit<8>  LOOP_LEAST = 5;               // and 8 us: what a queue may hold as its target
+const bit<8>  LOOP_WINDOWS = 2;             // a loop is at least four windows
 
 control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_queue_t queue) {
     @id(REGISTER_ID_WINDOW_BYTES)
@@ -246,12 +245,11 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
         was = was == 0 ? queue.most : was;
         bit<64> rate = (bit<64>)was;
 
-        // The loop: the longest of a source of late, but not too short for the queue and its windows.
+        // The loop: twice the longest of a source of late, since a word's interval, its way and a window pass until it shows.
         bit<8> longest;
         fast_cnp_loops.read(longest, index);
-        bit<8> loop = (longest & 0xf) > (longest >> 4) ? longest & 0xf : longest >> 4;
+        bit<8> loop = ((longest & 0xf) > (longest >> 4) ? longest & 0xf : longest >> 4) + 1;
         bit<8> least = queue.window_loop + LOOP_WINDOWS;
-        least = least > LOOP_LEAST ? least : LOOP_LEAST;
         loop = loop > least ? loop : least;
         // And two packets of a source at the rate: it hears of it with one, and is seen to follow with the next.
         bit<64> sends = (queue.unit << loop) >> 8;
