@@ -14,7 +14,7 @@ from experiments.lab_code import Hooks
 from experiments.loader import load
 
 LAB = load("congestion-control-fairness")
-CASES, CONTROLS, OVER_PFC = 20 + 2, 4, 2
+CASES, CONTROLS, OVER_PFC = 20 + 2 + 5, 4, 3
 RUN = (sys.executable, "-m", "weft.cli", "lab", "run", "congestion-control-fairness")
 
 
