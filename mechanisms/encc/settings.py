@@ -84,8 +84,16 @@ SENDER = Sender(
     of_fabric=of_fabric,
     keys={"encc_overrides": Key(EnccOverridesEntry, EnccOverridesEntry())},
     state_columns=(
-        StateColumn("encc_reference_bps", "ref b/s", lambda state, _: state["reference"]),
-        StateColumn("encc_load", "load", lambda state, _: state["used"] / LOAD_ONE, is_rate=False),
+        StateColumn(
+            "encc_reference_bps", "ref b/s", lambda state, _: state["reference"], optional=True
+        ),
+        StateColumn(
+            "encc_load",
+            "load",
+            lambda state, _: state["used"] / LOAD_ONE,
+            is_rate=False,
+            optional=True,
+        ),
     ),
     describe=describe,
 )

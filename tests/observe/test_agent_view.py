@@ -203,9 +203,10 @@ def test_columns_of_fast_cnps_are_there_when_something_goes_by_them() -> None:
     assert "fast" not in agent_rows.aligned([without, plain], 300)[0]
     headings, _ = agent_rows.aligned([without, fast], 300)
     assert "fast b/s" in headings and "fast CNPs" in headings
-    of_planes = {"plane", "plane b/s", "losses", "lost", "answers", "sends by", "path", "cause"}
+    of_others = {"plane", "plane b/s", "losses", "lost", "answers", "sends by", "path", "cause"}
+    of_others |= {"ref b/s", "load"}
     assert agent_rows.columns_for([fast]) == [
-        name for name in agent_rows.COLUMNS if name not in of_planes
+        name for name in agent_rows.COLUMNS if name not in of_others
     ]
     narrow, _ = agent_rows.aligned([without, fast], 80)
     assert "fast b/s" not in narrow and "fast CNPs" in narrow
