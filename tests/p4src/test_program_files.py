@@ -165,9 +165,9 @@ def test_every_profile_compiles_without_warnings(defines: tuple[str, ...]) -> No
 def test_p4c_takes_every_profile_and_makes_the_same_p4info(
     base: tuple[str, ...], tmp_path: Path
 ) -> None:
-    for n in range(len(MECHANISMS) + 1):
-        for mechanisms in combinations(MECHANISMS, n):
-            assert_p4c_agrees(P4SRC / "fabric.p4", with_(*base, *mechanisms), tmp_path)
+    few = (each for n in range(3) for each in combinations(MECHANISMS, n))
+    for mechanisms in (*few, tuple(MECHANISMS)):
+        assert_p4c_agrees(P4SRC / "fabric.p4", with_(*base, *mechanisms), tmp_path)
 
 
 def test_the_core_has_nothing_of_a_mechanism() -> None:
