@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from labs.grade import Detail, Finding, Item
+from labs.own_header import found
 
-from .bench import Bench, found
+from .bench import Bench
 from .model import Model
 from .plane import MS, OPEN_WORD, SHUT_WORD, US, WRAP, Plane, drawn
 

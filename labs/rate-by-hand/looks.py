@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from labs.grade import Detail, Finding
+from labs.own_header import found
 
-from .bench import Bench, found
+from .bench import Bench
 from .source import Source, Word, drawn
 
 Rows = list[Detail]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mechanisms import path_telemetry_hearers as hearers
 from mechanisms.contract import Measured, Mechanism
 from mechanisms.encc.settings import SENDER
+from mechanisms.path_telemetry import hearers
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark
 from topologies.model import Topology

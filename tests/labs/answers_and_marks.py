@@ -24,3 +24,12 @@ def earned(items: Mapping[str, Graded]) -> dict[str, int]:
 def lost(items: Mapping[str, Graded]) -> set[str]:
     """The items that did not get all their marks."""
     return {name for name, item in items.items() if item.earned < item.marks}
+
+
+def assert_loses(items: Mapping[str, Graded], loses: set[str], item: str, words: str) -> None:
+    """These items lose marks and no others, each with a hint; `item` says why in these words."""
+    assert lost(items) == loses
+    assert all(items[each].finding.hint for each in loses)
+    finding = items[item].finding
+    rows = " ".join(f"{row.what}: {row.came}" for row in finding.details if not row.right)
+    assert words in f"{finding.reason} {rows}"

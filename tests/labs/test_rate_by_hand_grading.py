@@ -13,7 +13,7 @@ from experiments import grade, grade_worker
 from experiments.grade import Graded, Submission, judged
 from hostagent.own_algorithm import OwnAlgorithmError
 from tests.hostagent.own_algorithm_cache import own_algorithm_cache
-from tests.labs.answers_and_marks import lost, rewritten
+from tests.labs.answers_and_marks import assert_loses, lost, rewritten
 
 __all__ = ["own_algorithm_cache"]
 
@@ -270,12 +270,7 @@ assert set(MISTAKES) > OF_EACH_TODO
 )
 def test_a_mistake_costs_the_marks_that_it_is_about(graded: Any, name: str) -> None:
     changes, loses, (item, words) = MISTAKES[name]
-    items = graded(changed(*changes), seed=11)
-    assert lost(items) == loses
-    assert all(items[each].finding.hint for each in loses)
-    finding = items[item].finding
-    rows = " ".join(f"{row.what}: {row.came}" for row in finding.details if not row.right)
-    assert words in f"{finding.reason} {rows}"
+    assert_loses(graded(changed(*changes), seed=11), loses, item, words)
 
 
 IN_RUN_MISTAKES = {

@@ -1,9 +1,4 @@
-"""Fast CNPs as packets: what the switch sends, to whom, how often, and what it keeps from hosts.
-
-h1 -- 1 +----+ 2 -- slow -- h2        one packet takes 1 ms on the slow port, so that a burst
-h3 -- 3 | s1 |                        from port 1 leaves it packet by packet, each behind fewer
-        +----+
-"""
+"""Fast CNPs as packets: what the switch sends, to whom, how often, and what it keeps from hosts."""
 
 from __future__ import annotations
 
@@ -17,44 +12,55 @@ import pytest
 from scapy.contrib.roce import BTH, CNPPadding
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
-from scapy.packet import Packet, Raw
+from scapy.packet import Packet
 
 import topologies
 from controller.entries import (
-    ActionCall,
-    CloneSession,
     DefaultEntry,
     Exact,
-    Range,
     TableEntry,
     call,
     match,
 )
-from protocols.notification import Notification, NotificationType, notification_of
+from protocols.notification import Notification, NotificationType
 from protocols.rocev2 import Opcode, icrc_is_valid
-from tests.p4src.conftest import Bench, Program, bench_of
-from tests.p4src.fast_cnp_rule import Queue, said
+from tests.p4src.conftest import Bench, Program
+from tests.p4src.fast_cnp_bench import (
+    ALREADY_TOLD,
+    AMBIGUOUS_QP,
+    CAPABLE,
+    COLLISION,
+    CONGESTED,
+    FILL_QP,
+    INTERVAL,
+    MOST,
+    MS,
+    NOBODY,
+    PACKET_BYTES,
+    PORT_LIMIT,
+    SAID,
+    SENT,
+    SLOW_BPS,
+    SPOOFED,
+    STEP,
+    SWITCH_ID,
+    THREE_HOSTS,
+    TOLD,
+    UNKNOWN_QP,
+    arrived,
+    asked,
+    burst,
+    cnps,
+    data,
+    fill,
+    leaf_of,
+    outcomes,
+    source,
+    stock_qp,
+    told,
+    watch,
+)
 from topologies import Topology
-
-MS = 1_000_000
-US = 1000
-SPOOFED = 11
-SENT, INTERVAL, ALREADY_TOLD, PORT_LIMIT, COLLISION, NOBODY, UNKNOWN_QP, AMBIGUOUS_QP = range(8)
-PAYLOAD = 1000
-PACKET_BYTES = 14 + 20 + 8 + 12 + PAYLOAD + 4
-SLOW_BPS = (PACKET_BYTES + 24) * 8 * 1000  # a packet a millisecond
-TOLD = 1
-FILL_QP = 5
-CAPABLE, CONGESTED = 2, 3
-SWITCH_ID = 513
-
-THREE_HOSTS = """
-time_scale: 1
-switches: [s1]
-hosts: [h1, h2, h3]
-link: {rate: 100Gbps, delay: 0us, queue: 64MB}
-links: [{a: h1, b: "s1:1"}, {a: h2, b: "s1:2"}, {a: h3, b: "s1:3"}]
-"""
 
 
 @pytest.fixture
@@ -64,104 +70,7 @@ def topology() -> Topology:
 
 @pytest.fixture
 def leaf(fabric_program: Program, topology: Topology, policy: Any) -> Iterator[Bench]:
-    bench = bench_of(fabric_program, "s1", topology, policy)
-    bench.switch.configure_port(2, rate_bps=SLOW_BPS, queue_packets=1000)
-    bench.install(
-        CloneSession(510, ((510, 1),), 7),
-        DefaultEntry("fast_cnp_mode", call("enable_fast_cnp", dscp=48, switch_id=SWITCH_ID)),
-    )
-    yield bench
-    bench.switch.close()
-
-
-MOST = 100 * 10**9
-STEP = {
-    "drain": 0, "window": 0, "window_loop": 0, "unit": 1 << 40, "share": 1 << 16,
-    "packets": 0, "line": 0, "speed": 0, "most": MOST, "least": MOST - 1,
-}  # fmt: skip
-SAID = said(MOST - 1)
-
-
-def asked(numbers: dict[str, int], gap: int = 1, burst: int = 1000) -> dict[str, int]:
-    """What is asked of a queue with these numbers."""
-    speed, unit = numbers["speed"], numbers["unit"]
-    time = numbers["packets"] * speed
-    return {"unit": unit, "speed": speed, "burst_time": time, "gap": gap, "burst": burst}
-
-
-def watch(leaf: Bench, low: int = 4, gap: int = 1, burst: int = 1000, **changed: int) -> None:
-    """Sources are told while more than `low` packets wait, of the rate just below the most."""
-    unit = PACKET_BYTES + 24
-    target = low * unit + unit // 2
-    numbers = {**STEP, "wanted_depth": target, "burst_depth": target, "depth_unit": unit, **changed}
-    key = match(**{"port": Exact(2), "class": Exact(0)})
-    leaf.install(TableEntry("fast_cnp_queue", key, call("watch_queue", **numbers)))
-    leaf.install(
-        TableEntry("fast_cnp_claims", key, call("ask_queue", **asked(numbers, gap, burst)))
-    )
-
-
-def fill(leaf: Bench, count: int, **fields: Any) -> None:
-    """So many packets come at once, and 1.5 ms pass.
-
-    Two have left, and behind the second one waited all the others: by it the queue has its rate.
-    """
-    burst(leaf, count, qp=FILL_QP, **fields)
-    leaf.settle(MS + MS // 2)
-
-
-def source(leaf: Bench, host: str = "h1", *, stock: bool = False, every: int = 3000) -> None:
-    """A tick is a microsecond: `every` is in those."""
-    key = match(source=Exact(int(leaf.host(host).address.ip)))
-    action = (
-        call("send_plain_cnp", every=every)
-        if stock
-        else call("notify_source", stands=5, every=every)
-    )
-    leaf.install(TableEntry("fast_cnp_source", key, action))
-
-
-def stock_qp(leaf: Bench, action: ActionCall) -> None:
-    key = match(destination=Exact(int(leaf.host("h2").address.ip)), qp=Exact(77))
-    leaf.install(TableEntry("stock_queue_pairs", key, action))
-
-
-def data(
-    leaf: Bench, qp: int = 77, psn: int = 0, *, src: str = "h1", size: int = PAYLOAD, **fields: Any
-) -> Packet:
-    h1, h2 = leaf.host(src), leaf.host("h2")
-    ip = IP(src=str(h1.address.ip), dst=str(h2.address.ip), tos=CAPABLE, id=9, flags="DF")
-    bth = BTH(opcode=fields.pop("opcode", Opcode.SEND_MIDDLE), dqpn=qp, psn=psn, **fields)
-    frame = Ether(src=h1.mac, dst=leaf.me.mac) / ip / UDP(sport=50001, chksum=0) / bth
-    return Ether(bytes(frame / Raw(bytes(size))))
-
-
-def burst(leaf: Bench, count: int, *, apart: int = 0, **fields: Any) -> None:
-    """Packets come, `apart` nanoseconds from each other."""
-    for psn in range(count):
-        leaf.switch.inject(1, bytes(data(leaf, psn=psn, **fields)))
-        if apart:
-            leaf.settle(apart)
-
-
-def outcomes(leaf: Bench) -> dict[int, int]:
-    found = {i: leaf.switch.counter_read("fast_cnps", 2 * 8 + i)[0] for i in range(8)}
-    return {i: count for i, count in found.items() if count}
-
-
-def cnps(leaf: Bench, port: int = 1, ns: int = 100 * MS) -> list[Ether]:
-    leaf.settle(ns)
-    return [Ether(frame) for frame in leaf.take(port)]
-
-
-def told(frame: Ether) -> Notification:
-    return notification_of(frame[CNPPadding])
-
-
-def arrived(leaf: Bench, *, filling: bool = False) -> list[Ether]:
-    """What has come to port 2: of packets that `fill` sent, or of all others."""
-    frames = [Ether(frame) for frame in leaf.take(2)]
-    return [frame for frame in frames if (frame[BTH].dqpn == FILL_QP) == filling]
+    yield from leaf_of(fabric_program, topology, policy)
 
 
 def test_every_byte_of_a_fast_cnp(leaf: Bench) -> None:
@@ -387,109 +296,6 @@ def test_a_switch_further_on_tells_its_own_rate_but_a_stock_card_once(
     own = {ALREADY_TOLD: 4} if stock else {SENT: 1, INTERVAL: 3}
     assert {name: now.get(name, 0) for name in own} == own
     assert [frame[IP].tos & 3 for frame in arrived(leaf)] == [CAPABLE] * 4
-
-
-# ---------------------------------------------------------------- how much
-
-
-CUTS = {128: 100, 200: 60, 400: 20, 3000: 2}
-DEPTH_UNIT = 1082
-
-
-def rule(leaf: Bench, random: Random, *, far: bool) -> Queue:
-    """A queue of port 2 with numbers around the right ones, and the same as the rule has it."""
-
-    def about(value: float) -> int:
-        return int(value * 2 ** random.uniform(-1.5, 1.5))
-
-    window_loop, unit = random.randrange(6), random.choice([100, 256, 1000]) * 256
-    window = (unit << window_loop) >> 8  # in microseconds
-    drained = window * SLOW_BPS / 8e6
-    numbers = {
-        "wanted_depth": random.randrange(1, 6) * 1082,
-        "burst_depth": random.randrange(1, 9) * 1082, "drain": about(SLOW_BPS * 65536 / 8e6),
-        "window": window, "window_loop": window_loop, "unit": unit,
-        "share": about(256 * 65536 / drained),
-        "packets": about(4 * 1082), "line": about(SLOW_BPS / 65536), "speed": about(8e6 / 65536),
-        "most": random.choice([1, 2, 10]) * SLOW_BPS, "least": random.choice([70_000, 500_000]),
-    }  # fmt: skip
-    for (first, part), last in zip(CUTS.items(), [*list(CUTS)[1:], 1 << 16], strict=True):
-        key = match(excess=Range(first, last - 1))
-        cut = call("cut_to_part", part=part)
-        leaf.install(TableEntry("fast_cnp_cut", key, cut, priority=1))
-    if far:
-        key = match(port=Exact(2), destination=Exact(int(leaf.host("h2").address.ip)))
-        action = call("watch_far_queue", index=600, **numbers)
-        leaf.install(TableEntry("fast_cnp_far", key, action))
-        ask = call("ask_far_queue", index=600, **asked(numbers, burst=10**9))
-        leaf.install(TableEntry("fast_cnp_far_claims", key, ask))
-    else:
-        key = match(**{"port": Exact(2), "class": Exact(0)})
-        action = call("watch_queue", depth_unit=DEPTH_UNIT, **numbers)
-        leaf.install(TableEntry("fast_cnp_queue", key, action))
-        ask = call("ask_queue", **asked(numbers, burst=10**9))
-        leaf.install(TableEntry("fast_cnp_claims", key, ask))
-    return Queue(numbers, CUTS, far=far)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_far_queue_s_rate_is_by_the_rule(leaf: Bench, seed: int) -> None:
-    """Packets of any length at any time: what is told, and that nothing is where nothing should."""
-    random = Random(seed)
-    leaf.switch.configure_port(2, rate_bps=10**12)
-    queue = rule(leaf, random, far=True)
-    source(leaf, every=0)
-    told_of = 0
-    for psn in range(250):
-        pause = random.choice([0, 0, 0, 1, 7, 200, 900]) if psn % 80 else 60_000
-        leaf.settle(pause * US)
-        frame = bytes(data(leaf, psn=psn, size=random.randrange(0, PAYLOAD, 4)))
-        now = leaf.switch.now_ns // US
-        rate = queue.asked(now, 5)
-        queue.packet(now, len(frame))
-        leaf.switch.inject(1, frame)
-        leaf.settle(US)
-        told_of += matches(leaf, rate)
-    assert told_of > 20
-
-
-def matches(leaf: Bench, rate: int | None) -> bool:
-    """Whether somebody was told, which has to be as the rule says."""
-    signals = [told(Ether(each)) for each in leaf.take(1)]
-    words = [(signal.queue, signal.validity) for signal in signals]
-    assert words == ([] if rate is None else [(rate, 5)])
-    return rate is not None
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_port_s_own_queue_is_what_waits_and_what_comes_is_what_has_left_besides(
-    leaf: Bench, seed: int
-) -> None:
-    """Packets of nobody known fill it, and between them come those that are told."""
-    random = Random(seed)
-    queue = rule(leaf, random, far=False)
-    source(leaf, every=0)
-    told_of = 0
-    for _ in range(8):
-        waiting = random.randrange(1, 40) - 1  # the first one finds nobody there
-        for psn in range(waiting + 1):
-            leaf.switch.inject(3, bytes(data(leaf, psn=psn, src="h3")))
-        queue.packet(leaf.switch.now_ns // US, PACKET_BYTES, 0)
-        probes = random.randrange(40)
-        while waiting:
-            leaf.settle(MS // 2)
-            if probes:
-                rate = queue.asked(leaf.switch.now_ns // US, 5)
-                leaf.switch.inject(1, bytes(data(leaf)))
-                probes, waiting = probes - 1, waiting + 1
-            else:
-                rate = None
-            leaf.settle(MS // 2)
-            told_of += matches(leaf, rate)
-            waiting -= 1
-            queue.packet(leaf.switch.now_ns // US, PACKET_BYTES, waiting * DEPTH_UNIT)
-        leaf.settle(MS + random.randrange(3) * 20 * MS)
-    assert told_of > 20
 
 
 # ---------------------------------------------------------------- flows that share a cell

@@ -6,7 +6,6 @@ is about, and what has to become of it, stands in fast_cnp_scenario.py.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -15,11 +14,8 @@ from scapy.contrib.roce import BTH, CNPPadding
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
-from compat.parity import cases
 from compat.parity.cases import Answer
-from compat.parity.compare import Loose
-from compat.parity.targets import Environment, InProcess, prepare
-from compiler import compile_p4
+from compat.parity.targets import InProcess
 from protocols.notification import NotificationType, notification_of
 from protocols.rocev2 import icrc_is_valid
 from tests.p4src.fast_cnp_scenario import (
@@ -34,7 +30,13 @@ from tests.p4src.fast_cnp_scenario import (
     recorded_round,
     scenario,
 )
-from weft.cli import main
+from tests.p4src.recorded_vectors import (
+    assert_answers_as,
+    assert_hangs_on_nothing,
+    assert_is_recorded,
+    assert_pairings_equal,
+    in_process,
+)
 
 CNP_BYTES = 74
 SPOOFED = 11
@@ -44,8 +46,7 @@ PROGRAMS = ("fast_cnp.p4", "fabric.p4")
 
 @pytest.fixture(scope="module", params=PROGRAMS)
 def target(request: pytest.FixtureRequest) -> InProcess:
-    result = compile_p4(ROOT / "p4src" / request.param)
-    return InProcess(prepare(result.json_text, result.p4info_text))
+    return in_process(ROOT / "p4src" / request.param)
 
 
 @pytest.fixture(scope="module")
@@ -54,26 +55,17 @@ def answer(target: InProcess) -> Answer:
 
 
 def test_the_recorded_packets_are_the_scenario_s() -> None:
-    round_, recorded = cases.read_vectors(RECORDED)
-    assert round_ == recorded_round()
-    assert [case["name"] for case in recorded] == [case.name for case in scenario()]
+    assert_is_recorded(RECORDED, recorded_round(), (case.name for case in scenario()))
 
 
 def test_our_switch_answers_as_bmv2_did(answer: Answer) -> None:
-    assert list(filter(None, answer.refused)) == []
-    _, recorded = cases.read_vectors(RECORDED)
-    for case, seen in zip(recorded, answer.seen, strict=True):
-        assert cases.seen_as_json(seen)["out"] == case["out"], case["name"]
+    assert_answers_as(RECORDED, answer)
 
 
 def test_nothing_hangs_on_the_time_or_on_what_is_not_there(
     target: InProcess, answer: Answer
 ) -> None:
-    """So nothing is left out when switches are compared on it."""
-    loose = Loose()
-    for number in range(4):
-        loose.learn(answer, target.run_in(Environment.varied(number), recorded_round()))
-    assert (loose.shape, loose.bits, loose.updates) == (set(), {}, set())
+    loose = assert_hangs_on_nothing(target, answer, recorded_round())
     assert not any(name.startswith("counter ") for name in loose.cells)
 
 
@@ -146,12 +138,4 @@ def check_cnp(case: Case, frame: bytes) -> None:
 def test_all_four_pairings_are_equal(
     program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = str(ROOT / "p4src" / program)
-    words = ["parity", source, "--replay", str(RECORDED), "-o", str(tmp_path), "--json"]
-    assert main(words) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert (report["equal"], report["compared"], report["partly_compared"]) == (True, True, 0)
-    rows = [row for row in report["pairings"] if not row["missing"]]
-    count = len(recorded_round().packets)
-    assert [(row["cases"], row["undefined"], row["other"]) for row in rows] == [(count, 0, [])] * 4
-    assert [row["equal"] for row in rows if row["against"]] == [count] * 3
+    assert_pairings_equal(ROOT / "p4src" / program, RECORDED, tmp_path, capsys)

@@ -6,18 +6,14 @@ case is about, and what has to become of it, stands in path_telemetry_scenario.p
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
-from compat.parity import cases
 from compat.parity.cases import Answer
-from compat.parity.compare import Loose
-from compat.parity.targets import Environment, InProcess, prepare
-from compiler import compile_p4
+from compat.parity.targets import InProcess
 from protocols.rocev2 import icrc_is_valid
 from protocols.telemetry import has_telemetry, shim_of, without
 from tests.p4src.path_telemetry_scenario import (
@@ -27,13 +23,18 @@ from tests.p4src.path_telemetry_scenario import (
     recorded_round,
     scenario,
 )
-from weft.cli import main
+from tests.p4src.recorded_vectors import (
+    assert_answers_as,
+    assert_hangs_on_nothing,
+    assert_is_recorded,
+    assert_pairings_equal,
+    in_process,
+)
 
 
 @pytest.fixture(scope="module")
 def target() -> InProcess:
-    result = compile_p4(PROGRAM)
-    return InProcess(prepare(result.json_text, result.p4info_text))
+    return in_process(PROGRAM)
 
 
 @pytest.fixture(scope="module")
@@ -42,26 +43,17 @@ def answer(target: InProcess) -> Answer:
 
 
 def test_the_recorded_packets_are_the_scenario_s() -> None:
-    round_, recorded = cases.read_vectors(RECORDED)
-    assert round_ == recorded_round()
-    assert [case["name"] for case in recorded] == [case.name for case in scenario()]
+    assert_is_recorded(RECORDED, recorded_round(), (case.name for case in scenario()))
 
 
 def test_our_switch_answers_as_bmv2_did(answer: Answer) -> None:
-    assert list(filter(None, answer.refused)) == []
-    _, recorded = cases.read_vectors(RECORDED)
-    for case, seen in zip(recorded, answer.seen, strict=True):
-        assert cases.seen_as_json(seen)["out"] == case["out"], case["name"]
+    assert_answers_as(RECORDED, answer)
 
 
 def test_nothing_hangs_on_the_time_or_on_what_is_not_there(
     target: InProcess, answer: Answer
 ) -> None:
-    """So nothing is left out when switches are compared on it."""
-    loose = Loose()
-    for number in range(4):
-        loose.learn(answer, target.run_in(Environment.varied(number), recorded_round()))
-    assert (loose.shape, loose.bits, loose.updates) == (set(), {}, set())
+    assert_hangs_on_nothing(target, answer, recorded_round())
 
 
 def test_what_is_written(answer: Answer) -> None:
@@ -89,11 +81,4 @@ def written(case: Case, frame: bytes) -> int:
 @pytest.mark.root
 @pytest.mark.reference
 def test_all_four_pairings_are_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["parity", str(PROGRAM), "--replay", str(RECORDED), "-o", str(tmp_path), "--json"]
-    assert main(words) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert (report["equal"], report["compared"], report["partly_compared"]) == (True, True, 0)
-    rows = [row for row in report["pairings"] if not row["missing"]]
-    count = len(recorded_round().packets)
-    assert [(row["cases"], row["undefined"], row["other"]) for row in rows] == [(count, 0, [])] * 4
-    assert [row["equal"] for row in rows if row["against"]] == [count] * 3
+    assert_pairings_equal(PROGRAM, RECORDED, tmp_path, capsys)

@@ -6,24 +6,25 @@ what each case is about. BMv2 and p4c are compared with it by the reference test
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from compat.parity import cases
 from compat.parity.cases import Answer
-from compat.parity.compare import Loose
-from compat.parity.targets import Environment, InProcess, prepare
-from compiler import compile_p4
+from compat.parity.targets import InProcess
 from tests.mechanisms.allreduce.scenario import PROGRAM, RECORDED, recorded_round, scenario
-from weft.cli import main
+from tests.p4src.recorded_vectors import (
+    assert_answers_as,
+    assert_hangs_on_nothing,
+    assert_is_recorded,
+    assert_pairings_equal,
+    in_process,
+)
 
 
 @pytest.fixture(scope="module")
 def target() -> InProcess:
-    result = compile_p4(PROGRAM)
-    return InProcess(prepare(result.json_text, result.p4info_text))
+    return in_process(PROGRAM)
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +33,11 @@ def answer(target: InProcess) -> Answer:
 
 
 def test_the_recorded_packets_are_the_scenario_s() -> None:
-    round_, recorded = cases.read_vectors(RECORDED)
-    assert round_ == recorded_round()
-    assert [case["name"] for case in recorded] == [case.name for case in scenario()]
+    assert_is_recorded(RECORDED, recorded_round(), (case.name for case in scenario()))
 
 
 def test_our_switch_answers_as_recorded(answer: Answer) -> None:
-    assert list(filter(None, answer.refused)) == []
-    _, recorded = cases.read_vectors(RECORDED)
-    for case, seen in zip(recorded, answer.seen, strict=True):
-        assert cases.seen_as_json(seen)["out"] == case["out"], case["name"]
+    assert_answers_as(RECORDED, answer)
 
 
 def test_copies_leave_by_the_ports_that_the_scenario_names(answer: Answer) -> None:
@@ -52,21 +48,10 @@ def test_copies_leave_by_the_ports_that_the_scenario_names(answer: Answer) -> No
 def test_nothing_hangs_on_the_time_or_on_what_is_not_there(
     target: InProcess, answer: Answer
 ) -> None:
-    """So nothing is left out when switches are compared on it."""
-    loose = Loose()
-    for number in range(4):
-        loose.learn(answer, target.run_in(Environment.varied(number), recorded_round()))
-    assert (loose.shape, loose.bits, loose.updates) == (set(), {}, set())
+    assert_hangs_on_nothing(target, answer, recorded_round())
 
 
 @pytest.mark.root
 @pytest.mark.reference
 def test_all_four_pairings_are_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["parity", str(PROGRAM), "--replay", str(RECORDED), "-o", str(tmp_path), "--json"]
-    assert main(words) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert (report["equal"], report["compared"], report["partly_compared"]) == (True, True, 0)
-    rows = [row for row in report["pairings"] if not row["missing"]]
-    count = len(recorded_round().packets)
-    assert [(row["cases"], row["undefined"], row["other"]) for row in rows] == [(count, 0, [])] * 4
-    assert [row["equal"] for row in rows if row["against"]] == [count] * 3
+    assert_pairings_equal(PROGRAM, RECORDED, tmp_path, capsys)

@@ -1,6 +1,6 @@
 """What waits in front of a receiver under an N:1 incast, by congestion control (docs/encc.md).
 
-    python tests/mechanisms/encc/incast_queues.py --senders 16,60 --rates 100,400 --seeds 1,2,3
+    python tests/bench/incast_queues.py --senders 16,60 --rates 100,400 --seeds 1,2,3
 
 One switch, hosts 1 us away, packets of 4 kB, senders that never stop and begin at random within
 10 us; 3 ms, of which the queue counts from 2N base round trips on, sampled each microsecond.
@@ -9,6 +9,7 @@ One switch, hosts 1 us away, packets of 4 kB, senders that never stop and begin 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import subprocess
 import sys
@@ -17,14 +18,29 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import yaml
 
-ROOT = Path(__file__).resolve().parents[3]
-TELLS = {
-    "encc": "path_telemetry: hops",
-    "encc-word": "path_telemetry: most-used",
-    "dcqcn": "ecn: hpcc-dcqcn",
-    "fast-cnp": "ecn: hpcc-dcqcn, fast_cnp: true",
-}
+ROOT = Path(__file__).resolve().parents[2]
+LONG_HAUL = ROOT / "labs/long-haul-fast-cnp/lab.yaml"
+"""Which has the best DCQCN of a sweep."""
+
+
+def controls() -> dict[str, tuple[str, str]]:
+    """Return by name what the class has and what `transport:` has, in YAML's flow style."""
+    best = yaml.safe_load(LONG_HAUL.read_text())["axes"]["control"]["best"]
+    of_best = {key: best[f"transport.{key}"] for key in ("parameters", "overrides")}
+    return {
+        "encc": ("path_telemetry: hops", "congestion_control: encc"),
+        "encc-word": ("path_telemetry: most-used", "congestion_control: encc"),
+        "hpcc-dcqcn": ("ecn: hpcc-dcqcn", "parameters: hpcc-dcqcn"),
+        "hpcc-dcqcn-paper": ("ecn: hpcc-dcqcn-paper", "parameters: hpcc-dcqcn-paper"),
+        "best": (
+            f"ecn: {json.dumps(best['topology.classes.roce.ecn'])}", json.dumps(of_best)[1:-1],
+        ),
+        "fast-cnp": ("ecn: hpcc-dcqcn, fast_cnp: true", "congestion_control: fast-cnp"),
+    }  # fmt: skip
+
+
 TRIP_US = 5  # at 100 Gb/s; shorter at more
 PS = 10**6
 RUN = """\
@@ -39,7 +55,7 @@ topology:
 until: 3ms
 sample: 1us
 buffer: {{shared: 64MB, alpha: 1, headroom: formula}}
-transport: {{congestion_control: {control}}}
+transport: {{{control}}}
 traffic:
 {traffic}
 """
@@ -66,21 +82,21 @@ def measured(folder: Path, rate: int, skip_us: int) -> tuple[float, float, float
 
 def played(control: str, senders: int, rate: int, seed: int) -> tuple[float, float, float, float]:
     """Play one run and measure it."""
-    name = control.partition("-word")[0]
+    tells, transport = controls()[control]
     chance = random.Random(seed)
     flows = [FLOW.format(host=n + 2, start=chance.randrange(10_000)) for n in range(senders)]
     text = RUN.format(
         hosts=senders + 1,
         rate=rate,
-        tells=TELLS[control],
-        control=name,
+        tells=tells,
+        control=transport,
         traffic="\n".join(flows),
     )
     with tempfile.TemporaryDirectory() as folder:
         run, out = Path(folder) / "run.yaml", Path(folder) / "out"
         run.write_text(text)
         weft = Path(sys.executable).parent / "weft"
-        command = [weft, "sim", run, "--out", out, "--seed", str(seed)]
+        command = [str(weft), "sim", str(run), "--out", str(out), "--seed", str(seed)]
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
         return measured(out, rate, max(2 * senders * TRIP_US, 200))
 
@@ -91,7 +107,7 @@ def main() -> None:
     parser.add_argument("--senders", default="16,60")
     parser.add_argument("--rates", default="100,400", help="Gb/s")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--controls", default=",".join(TELLS))
+    parser.add_argument("--controls", default=",".join(controls()))
     asked = parser.parse_args()
     print("| | Gb/s | control | payload / line | queue p50, us | p99, us | Jain |")
     print("|---|---|---|---|---|---|---|")

@@ -6,14 +6,12 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from mechanisms.contract import Measured
+from mechanisms.path_telemetry.settings import KEY
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark, Severity
 from workloads.lint_transport import class_subject, transport_dscps
 from workloads.model import RunFile
 from workloads.senders import Sender
-
-KEY = "path_telemetry"
-"""Of a class: what switches write into its packets."""
 
 
 def caution(measured: Measured, sender: Sender) -> Iterator[str]:
