@@ -171,6 +171,13 @@ control AddressNotification(inout headers_t hdr, inout local_metadata_t meta,
         hdr.ipv4_options.setInvalid();
         hdr.icmp.setInvalid();
         hdr.tcp.setInvalid();
+#ifdef WITH_TELEMETRY
+        hdr.telemetry.setInvalid();
+        hdr.telemetry_written.setInvalid();
+#endif
+#ifdef WITH_TELEMETRY_WORD
+        hdr.telemetry_word.setInvalid();
+#endif
         hdr.bth.setInvalid();
         hdr.reth.setInvalid();
         hdr.aeth.setInvalid();
