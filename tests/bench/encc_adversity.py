@@ -1,0 +1,99 @@
+"""ENCC while something goes wrong, in virtual time: medians with 95 % intervals (docs/encc.md).
+
+    python tests/bench/encc_adversity.py [--seeds 1,2,3,4,5,6] [--only pause,acks,mute,paths]
+
+What is played stands in tests/mechanisms/encc/adversity.py, whose tests play one seed of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import command_line
+
+from experiments.statistics import Estimate
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # the tests' own package is not installed
+
+from tests.mechanisms.encc import adversity  # noqa: E402
+
+Row = tuple[str, Callable[[int], Any]]
+
+
+def pause() -> Iterator[Row]:
+    """Idle for 20 ms, then on."""
+    yield "idle for 20 ms", adversity.paused
+
+
+def acks() -> Iterator[Row]:
+    """Acknowledgements that get lost."""
+    for senders in (2, 8):
+        for loss in (0, 10):
+            for timeout in ("", adversity.RTO) if loss else ("",):
+                said = f"{senders}:1, {loss} % lost, timeout {timeout or '4.2ms'}"
+                yield (
+                    said,
+                    lambda seed, s=senders, a=loss, t=timeout: adversity.shared(
+                        seed, senders=s, ack_loss=a, timeout=t
+                    ),
+                )
+
+
+def mute() -> Iterator[Row]:
+    """Switches whose program writes nothing: beside the bottleneck, and at it."""
+    for trunk, where in ((400, "s2"), (50, "s1")):
+        for silent in ((), ("s1",), ("s2",)):
+            said = f"8:1, bottleneck at {where}, mute: {', '.join(silent) or 'none'}"
+            yield said, lambda seed, m=silent, t=trunk: adversity.shared(seed, mute=m, trunk=t)
+
+
+def paths() -> Iterator[Row]:
+    """Paths that change: DPFR and flowlets."""
+    for link in ("s1-s3", "s2-s3"):
+        for timeout in (adversity.RTO, ""):
+            said = f"{link} goes down, timeout {timeout or '4.2ms'}"
+            yield said, lambda seed, k=link, t=timeout: adversity.moved(seed, k, timeout=t)
+    for policy in ("ecmp", "flowlet", "flowlet-dlb"):
+        yield f"{policy}, Gb/s", lambda seed, p=policy: adversity.flowlets(seed, p)
+
+
+PARTS = {"pause": pause, "acks": acks, "mute": mute, "paths": paths}
+
+
+def told(rows: Iterator[Row], seeds: list[int]) -> None:
+    """Print each row's numbers."""
+    for name, play in rows:
+        found = [play(seed) for seed in seeds]
+        each = [one if isinstance(one, float) else asdict(one) for one in found]
+        if isinstance(each[0], float):
+            print(f"| {name} | {Estimate.of(each)} |", flush=True)
+            continue
+        cells = (f"{key} {Estimate.of([one[key] for one in each])}" for key in each[0])
+        print(f"| {name} |", "; ".join(cells), "|", flush=True)
+
+
+def main() -> None:
+    """Print all parts, and the paths again with an ENCC that does not know its paths."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="1,2,3,4,5,6")
+    parser.add_argument("--only", default=",".join(PARTS))
+    asked = parser.parse_args()
+    seeds = [int(each) for each in asked.seeds.split(",")]
+    for name in asked.only.split(","):
+        if name not in PARTS:
+            parser.error(f"--only {name}: choose of {', '.join(PARTS)}")
+        for blind in (False, True) if name == "paths" else (False,):
+            print(f"\n{name}{', without path identity' * blind}\n", flush=True)
+            with adversity.without_path_identity() if blind else nullcontext():
+                told(PARTS[name](), seeds)
+
+
+if __name__ == "__main__":
+    command_line.run(main)
