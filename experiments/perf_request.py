@@ -12,7 +12,7 @@ from topologies.errors import did_you_mean
 from topologies.reach import Reach
 from topologies.units import parse_size
 from workloads.planes import plane_problems
-from workloads.senders import choices, with_those_beside
+from workloads.senders import choices, titles, with_those_beside
 from workloads.several import unjoined
 from workloads.transport_schema import transport_entry
 
@@ -171,6 +171,8 @@ def controlled(name: str | None, set_name: str | None) -> tuple[str, str | None]
             )
         return "none", None
     if with_sets is None:
+        if set_name is not None:
+            raise UsageError(f"--set {set_name}: {titles(control)} has no parameter sets")
         return control, None
     chosen = set_name or with_sets.default_set
     if chosen not in with_sets.sets:

@@ -4,9 +4,9 @@
 
 Virtual time: one WRITE flow over 400 Gb/s links, MTU 4096, DCQCN on, against what headers leave of
 a link. Real time (root): two namespaces joined by a veth, no switch, no line rate; the same two
-daemons measure in turns without congestion control and with it (XDP program, map, pacing), and two
-others by AF_PACKET. The kernel's DCQCN against the native one: the same events, by
-BPF_PROG_TEST_RUN and by a call. Medians; namespaces and pins are this process's own.
+daemons measure in turns without congestion control, with DCQCN and with ENCC (XDP program, map,
+pacing; ENCC's shims stay empty, as there is no switch), and two others by AF_PACKET. Medians;
+namespaces and pins are this process's own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
-import importlib
 import io
 import json
 import os
@@ -23,20 +22,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import command_line
-import numpy as np
 
 from hostagent import agent, pins
 from hostagent.rnic.client import EndpointClient, join
 from hostagent.rnic.native import native
 from mechanisms.dcqcn.parameters import BANDWIDTH_SCALED, parameters
+from mechanisms.encc.parameters import encc_parameters
 from weft import cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,7 +50,9 @@ classes:
 MTU, OVERHEAD = 4096, 82  # preamble to ICRC, FCS and gap
 VIRTUAL_GOAL, REAL_GOAL = 0.98, 0.8
 SIZE, DEPTH, INTERFACE_MTU = 65536, 32, 3000
-LINE_BPS = 100 * 10**9  # for DCQCN's parameters: far above what a processor can send
+LINE_BPS = 100 * 10**9  # for their parameters: far above what a processor can send
+BASE_RTT_NS = 1_000_000  # and for ENCC's window, of 12.5 MB
+CONTROLS = ("dcqcn", "encc")
 ADDRESSES = ("10.99.0.1", "10.99.0.2")
 START_S = 60.0  # for a daemon to be ready, at most
 PR_SET_PDEATHSIG = 1
@@ -130,13 +129,20 @@ def clients(held: list[int], folder: Path, *options: str) -> Iterator[list[Endpo
         yield found
 
 
-def one_round(ends: list[EndpointClient], messages: int, *, control: bool) -> dict[str, float]:
+def settings_of(control: str) -> dict[str, Any]:
+    """What a queue pair is opened with: congestion control that has nothing to hold back here."""
+    if control == "encc":
+        return {"congestion_control": {"encc": encc_parameters(LINE_BPS, BASE_RTT_NS).fields()}}
+    if control == "dcqcn":
+        given = parameters(BANDWIDTH_SCALED, LINE_BPS)
+        control_of_pair = {"dcqcn": given.fields()}
+        return {"congestion_control": control_of_pair, "cnp_interval_ns": given.cnp_interval_ns}
+    return {}
+
+
+def one_round(ends: list[EndpointClient], messages: int, control: str = "") -> dict[str, float]:
     """One measurement: Gb/s of payload, and CPU microseconds a data packet at both ends."""
-    given = parameters(BANDWIDTH_SCALED, LINE_BPS)
-    settings: dict[str, Any] = {}
-    if control:
-        settings["congestion_control"] = {"dcqcn": given.fields()}
-        settings["cnp_interval_ns"] = given.cnp_interval_ns
+    settings = settings_of(control)
     ours, theirs = join(*ends, qps=1, buffer_bytes=SIZE, direct=True, **settings)
     ends[1].call("serve", qpns=theirs, operation="write", mode="bandwidth", size=SIZE)
     before = ends[1].call("stats")["endpoint"]["cpu_ns"]
@@ -163,6 +169,11 @@ def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
 
 
+def share(on: list[dict[str, float]], off: list[dict[str, float]]) -> float:
+    """The median ratio of rounds that are neighbours: load comes and goes."""
+    return statistics.median(a["gbps"] / b["gbps"] for a, b in zip(on, off, strict=True))
+
+
 def real(rounds: int, messages: int) -> dict[str, Any]:
     """Between two namespaces: congestion control on and off in turns, then AF_PACKET."""
     directory = pins.BPF_FILE_SYSTEM / f"weft-bench-{os.getpid()}"
@@ -175,58 +186,26 @@ def real(rounds: int, messages: int) -> dict[str, Any]:
             if report.error is None:
                 with clients(held, Path(folder), "--maps", str(directory)) as ends:
                     found["mode"] = ends[0].call("info")["mode"]
-                    one_round(ends, messages, control=True)
-                    both: dict[bool, list[dict[str, float]]] = {True: [], False: []}
+                    each: dict[str, list[dict[str, float]]] = {"": []}
+                    each |= {control: [] for control in CONTROLS}
+                    for control in each:
+                        one_round(ends, messages, control)
                     for _ in range(rounds):
-                        for control in (False, True):
-                            both[control].append(one_round(ends, messages, control=control))
-                found["off"], found["on"] = medians(both[False]), medians(both[True])
-                shares = [
-                    on["gbps"] / off["gbps"]
-                    for off, on in zip(both[False], both[True], strict=True)
-                ]
-                found["share"] = statistics.median(shares)  # of neighbours: load comes and goes
+                        for control, before in each.items():
+                            before.append(one_round(ends, messages, control))
+                found["off"] = medians(each[""])
+                found["on"] = {control: medians(each[control]) for control in CONTROLS}
+                found["share"] = {control: share(each[control], each[""]) for control in CONTROLS}
             else:
                 found["missing"] = report.error
             with clients(held, Path(folder), "--af-packet") as ends:
-                one_round(ends, messages, control=False)
-                packet = [one_round(ends, messages, control=False) for _ in range(rounds)]
+                one_round(ends, messages)
+                packet = [one_round(ends, messages) for _ in range(rounds)]
             found["packet"] = medians(packet)
         finally:
             with contextlib.suppress(OSError):
                 pins.remove(directory)
     return found
-
-
-# --- the header in the kernel and natively -------------------------------------------------------
-
-
-def replay_tests() -> tuple[ModuleType, ModuleType, ModuleType]:
-    """The test that compares both, whose events are what is timed here, and its two sides."""
-    sys.path.insert(0, str(ROOT))  # the tests' own package is not installed
-    names = ("test_dcqcn_kernel", "kernel_replay", "native_replay")
-    test, kernel, native = (importlib.import_module(f"tests.hostagent.{name}") for name in names)
-    return test, kernel, native
-
-
-def replay(rounds: int) -> dict[str, float]:
-    """Nanoseconds an event of DCQCN takes, in the kernel and natively; medians."""
-    test, kernel_side, native_side = replay_tests()
-    header = native_side.header("dcqcn")
-    params, steps = test.sequences(np.random.default_rng(1), kernel_side.STATES)
-    times: dict[str, list[float]] = {"kernel_ns": [], "native_ns": []}
-    with kernel_side.replay("dcqcn", header.state_bytes()) as kernel:
-        for _ in range(rounds):
-            begin = header.fresh(params, native_side.BEGINS)
-            kernel.give(steps, begin)
-            started = time.perf_counter()
-            kernel.run(len(steps))
-            between = time.perf_counter()
-            header.replayed(steps, begin)
-            ended = time.perf_counter()
-            times["kernel_ns"].append((between - started) * 1e9 / len(steps))
-            times["native_ns"].append((ended - between) * 1e9 / len(steps))
-    return {name: statistics.median(each) for name, each in times.items()}
 
 
 def main() -> int:
@@ -240,8 +219,6 @@ def main() -> int:
     result: dict[str, Any] = {"virtual": virtual()}
     if os.geteuid() == 0:
         result["real"] = real(arguments.rounds, arguments.messages)
-        if "missing" not in result["real"]:
-            result["replay"] = replay(min(arguments.rounds, 5))
     print(json.dumps(result) if arguments.json else json.dumps(result, indent=2))
     return 0
 

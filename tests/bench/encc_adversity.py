@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,8 @@ def acks() -> Iterator[Row]:
     for senders in (2, 8):
         for loss in (0, 10):
             for timeout in ("", adversity.RTO) if loss else ("",):
-                said = f"{senders}:1, {loss} % lost, timeout {timeout or '4.2ms'}"
-                yield (
-                    said,
-                    lambda seed, s=senders, a=loss, t=timeout: adversity.shared(
-                        seed, senders=s, ack_loss=a, timeout=t
-                    ),
-                )
+                play = partial(adversity.shared, senders=senders, ack_loss=loss, timeout=timeout)
+                yield f"{senders}:1, {loss} % lost, timeout {timeout or '4.2ms'}", play
 
 
 def mute() -> Iterator[Row]:
@@ -51,17 +47,15 @@ def mute() -> Iterator[Row]:
     for trunk, where in ((400, "s2"), (50, "s1")):
         for silent in ((), ("s1",), ("s2",)):
             said = f"8:1, bottleneck at {where}, mute: {', '.join(silent) or 'none'}"
-            yield said, lambda seed, m=silent, t=trunk: adversity.shared(seed, mute=m, trunk=t)
+            yield said, partial(adversity.shared, mute=silent, trunk=trunk)
 
 
 def paths() -> Iterator[Row]:
     """Paths that change: DPFR and flowlets."""
     for link in ("s1-s3", "s2-s3"):
-        for timeout in (adversity.RTO, ""):
-            said = f"{link} goes down, timeout {timeout or '4.2ms'}"
-            yield said, lambda seed, k=link, t=timeout: adversity.moved(seed, k, timeout=t)
+        yield f"{link} goes down", partial(adversity.moved, link=link)
     for policy in ("ecmp", "flowlet", "flowlet-dlb"):
-        yield f"{policy}, Gb/s", lambda seed, p=policy: adversity.flowlets(seed, p)
+        yield f"{policy}, Gb/s", partial(adversity.flowlets, policy=policy)
 
 
 PARTS = {"pause": pause, "acks": acks, "mute": mute, "paths": paths}
@@ -71,10 +65,10 @@ def told(rows: Iterator[Row], seeds: list[int]) -> None:
     """Print each row's numbers."""
     for name, play in rows:
         found = [play(seed) for seed in seeds]
-        each = [one if isinstance(one, float) else asdict(one) for one in found]
-        if isinstance(each[0], float):
-            print(f"| {name} | {Estimate.of(each)} |", flush=True)
+        if isinstance(found[0], float):
+            print(f"| {name} | {Estimate.of(found)} |", flush=True)
             continue
+        each = [asdict(one) for one in found]
         cells = (f"{key} {Estimate.of([one[key] for one in each])}" for key in each[0])
         print(f"| {name} |", "; ".join(cells), "|", flush=True)
 

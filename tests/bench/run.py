@@ -232,27 +232,35 @@ def endpoint_lines(result: dict[str, Any]) -> list[Line]:
     if "missing" in real:
         lines.append(Line("endpoint, DCQCN in the kernel", "not measured", real["missing"], None))
     else:
-        share, goal = real["share"], real["goal"]
-        what = f"endpoint between namespaces, {real['mode'].upper()}, DCQCN off"
-        lines += [
-            Line(what, f"{real['off']['gbps']:.2f} Gb/s", "", None),
-            Line("  DCQCN on: XDP, map, pacing", f"{real['on']['gbps']:.2f} Gb/s", "", None),
-            Line("  on against off", f"{share:.0%}", f">= {goal:.0%}", share >= goal),
-            *cpu_lines("DCQCN off", real["off"]),
-            *cpu_lines("DCQCN on", real["on"]),
-        ]
+        goal = real["goal"]
+        what = f"endpoint between namespaces, {real['mode'].upper()}, no control"
+        lines.append(Line(what, f"{real['off']['gbps']:.2f} Gb/s", "", None))
+        lines += cpu_lines("no control", real["off"])
+        for control, on in real["on"].items():
+            name, share = control.upper(), real["share"][control]
+            lines += [
+                Line(f"  {name} on: XDP, map, pacing", f"{on['gbps']:.2f} Gb/s", "", None),
+                Line("  on against off", f"{share:.0%}", f">= {goal:.0%}", share >= goal),
+                *cpu_lines(f"{name} on", on),
+            ]
     packet = real["packet"]
     lines.append(Line("endpoint by AF_PACKET", f"{packet['gbps']:.2f} Gb/s", "", None))
     if "off" in real:
         ratio = real["off"]["gbps"] / packet["gbps"]
         lines.append(Line("  AF_XDP against AF_PACKET", f"{ratio:.2f} x", "", None))
     lines += cpu_lines("AF_PACKET", packet)
-    if "replay" in result:
-        kernel, ours = result["replay"]["kernel_ns"], result["replay"]["native_ns"]
-        lines += [
-            Line("DCQCN, an event, in the kernel", f"{kernel:.0f} ns", "", None),
-            Line("  natively", f"{ours:.0f} ns", "", None),
-        ]
+    return lines
+
+
+def algorithm_lines(result: dict[str, Any]) -> list[Line]:
+    lines, goal = [], result["goal"]
+    for name, ns in result["ns"].items():
+        net = {result["where"]: f" ({result['net_ns'][name]:.0f} net)"}
+        value = ", ".join(f"{each:.0f}{net.get(where, '')}" for where, each in ns.items())
+        lines.append(Line(f"{name}: {', '.join(ns)}", f"{value} ns", "", None))
+    for name, ratio in result["ratio"].items():
+        said, met = (f"<= {goal:g} x", ratio <= goal) if name in result["judged"] else ("", None)
+        lines.append(Line(f"  {name}, against DCQCN's", f"{ratio:.1f} x", said, met))
     return lines
 
 
@@ -318,6 +326,9 @@ def main() -> int:
     short = ["--rounds", "7"] if arguments.quick else []
     results["endpoint"] = script("bench_endpoint.py", *short)
     lines += endpoint_lines(results["endpoint"])
+    short = ["--rounds", "11"] if arguments.quick else []
+    results["algorithms"] = script("bench_algorithms.py", *short)
+    lines += algorithm_lines(results["algorithms"])
     short = ["--seconds", "2"] if arguments.quick else []
     results["ticker"] = script("bench_ticker.py", *short)
     lines += ticker_lines(results["ticker"])

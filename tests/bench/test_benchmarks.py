@@ -30,6 +30,7 @@ SMALLEST = {
     "bench_hash_ports.py": ("ports_lines", "--small"),
     "bench_rnic.py": ("card_lines", "--rounds 1"),
     "bench_endpoint.py": ("endpoint_lines", "--rounds 1 --messages 10"),
+    "bench_algorithms.py": ("algorithm_lines", "--rounds 1"),
     "bench_ticker.py": ("ticker_lines", "--seconds 0.5"),
     "bench_daemon.py": ("daemon_lines", "--rounds 1 --seconds 0.1 --pps 1000"),
     "bench_idle.py": ("idle_lines", "--switches 1 --seconds 0.1"),

@@ -222,6 +222,12 @@ def test_the_prompt_s_words() -> None:
             perf.parse(words)
 
 
+def test_a_set_for_what_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["write", "h1", "h2", "--congestion", "encc", "--set", "hpcc-dcqcn", "--sim", "single"]
+    assert cli.main(["perf", *words]) == 2
+    assert "--set hpcc-dcqcn: ENCC has no parameter sets" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "set_name", "control"),
     [

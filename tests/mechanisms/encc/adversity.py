@@ -10,6 +10,7 @@ Two fabrics, 100 Gb/s and 500 ns a link, packets of 4 kB:
 
 from __future__ import annotations
 
+import random
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,7 +85,8 @@ transport: {{congestion_control: encc{transport}}}
 traffic:
 {traffic}
 """
-EIGHT = "from: [h2, h3, h4, h5, h6, h7, h8, h9], to: h1"
+WITHIN_NS = 10_000
+"""Senders begin within so long of each other, by the seed."""
 
 
 @cache
@@ -109,13 +112,12 @@ class Seen:
             results = ResultFolder(Path(folder))
             queues = results.table("queues", ("at_ps", "node", "port", "bytes"))
             rates = results.table("flow_rates", ("at_ps", "flow", "bytes"))
-        self.end = end
         self.topology = run.topology
         self.us = end.now_ps // PS_PER_US
-        self.repeated = end.transport_stats["repeated_packets"].astype(np.int64)
+        stats: Any = end.transport_stats
+        self.repeated = stats["repeated_packets"].astype(np.int64)
         self._queues = {name: queues[name].to_numpy() for name in queues.column_names}
-        flows = len(end.flow_stats)
-        self.delivered = np.zeros((flows, self.us + 2))
+        self.delivered = np.zeros((len(simulation.traffic.flows), self.us + 2))
         at = np.minimum(rates["at_ps"].to_numpy() // PS_PER_US, self.us + 1)
         np.add.at(self.delivered, (rates["flow"].to_numpy(), at), rates["bytes"].to_numpy())
 
@@ -126,7 +128,8 @@ class Seen:
 
     def gbps(self, first: int, last: int) -> npt.NDArray[np.float64]:
         """Return what each flow delivered in these microseconds, in Gb/s of payload."""
-        return self.delivered[:, first + 1 : last + 1].sum(axis=1) * 8 / (last - first) / 1000
+        delivered: npt.NDArray[np.float64] = self.delivered[:, first + 1 : last + 1].sum(axis=1)
+        return delivered * 8 / (last - first) / 1000
 
     def silence(self, first: int, last: int) -> int:
         """Return for how many microseconds in a row a flow got nothing, of all the longest."""
@@ -175,8 +178,8 @@ class Paused:
 
 def paused(seed: int) -> Paused:
     """Idle for 20 ms, then on: the same messages again."""
-    again = f"  - message: {{{EIGHT}, bytes: 2MB, count: 2, gap: {PAUSE_MS}ms}}"
-    seen = Seen(line(24_500, again), seed=seed)
+    what = f"bytes: 2MB, count: 2, gap: {PAUSE_MS}ms"
+    seen = Seen(line(24_500, to_receiver("message", what, 8, seed)), seed=seed)
     queue = seen.queue("s2", 1)
     busy = np.flatnonzero(seen.delivered.sum(axis=0))
     (pause,) = np.flatnonzero(np.diff(busy) > 1000 * PAUSE_MS - 1000)
@@ -187,6 +190,15 @@ def paused(seed: int) -> Paused:
         queue[first - 5 : first + 300].max(),
         last - int(busy[0]),
         int(busy[-1]) - first,
+    )
+
+
+def to_receiver(kind: str, what: str, senders: int, seed: int) -> str:
+    """Return the traffic of so many senders to h1."""
+    chance = random.Random(seed)
+    return "\n".join(
+        f"  - {kind}: {{to: h1, from: [h{n + 2}], {what}, start: {chance.randrange(WITHIN_NS)}ns}}"
+        for n in range(senders)
     )
 
 
@@ -226,8 +238,7 @@ def shared(
 ) -> Shared:
     """Play an incast. `ack_loss`: in %, of what the receiver sends; `trunk`: Gb/s."""
     events = f"{{at: 0us, link: h1-s2, towards: s2, loss: {ack_loss}%}}" if ack_loss else ""
-    names = ", ".join(f"h{n + 2}" for n in range(senders))
-    traffic = f"  - incast: {{to: h1, from: [{names}], persistent: true}}"
+    traffic = to_receiver("incast", "persistent: true", senders, seed)
     transport = f", timeout: {timeout}" if timeout else ""
     text = line(until, traffic, trunk=trunk, events=events, transport=transport)
     seen = Seen(text, seed=seed, mute=mute)

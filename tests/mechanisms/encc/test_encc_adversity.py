@@ -21,11 +21,14 @@ def eight() -> Shared:
 
 
 def test_idle_for_20_ms_then_on() -> None:
-    """Senders go on at the rate that they had; what they knew of hops is too old to be used."""
+    """Senders go on at the rate that they had; what they knew of hops is too old to be used.
+
+    Those that were done last had more than an eighth by then, so that it is not quite nothing.
+    """
     seen = paused(1)
-    assert seen.fresh > 10 * seen.settled, "that is what a spike would be"
-    assert seen.again <= seen.settled
-    assert seen.second_us < 1.5 * seen.first_us
+    assert seen.fresh > 4 * WINDOW_KB, "that is what a spike would be"
+    assert seen.again < 1.5 * WINDOW_KB
+    assert seen.second_us < 1.1 * seen.first_us
 
 
 def test_a_tenth_of_the_acknowledgements_is_lost() -> None:
@@ -40,7 +43,7 @@ def test_a_window_of_one_packet_waits_for_the_time_out(eight: Shared) -> None:
     """Eight senders have less than two packets on the way each: a lost answer is that of all."""
     lossy = shared(1, ack_loss=10, timeout=RTO)
     assert 0.9 * eight.gbps < lossy.gbps < eight.gbps
-    assert lossy.jain > 0.85
+    assert lossy.jain > 0.75
     assert 16 < lossy.silence_us < 8 * 16
     assert lossy.queue_most < 2 * eight.queue_most + WINDOW_KB
 
@@ -55,7 +58,7 @@ def test_a_mute_switch_beside_the_bottleneck(eight: Shared) -> None:
 def test_a_mute_switch_at_the_bottleneck(eight: Shared) -> None:
     """Nobody says that there is a queue: windows alone hold it, and nothing stalls or is lost."""
     mute = shared(1, mute=["s2"])
-    assert mute.gbps > 0.99 * LINE_GBPS * 0.99
+    assert mute.gbps > 0.98 * LINE_GBPS
     assert mute.jain > 0.99 and mute.repeated == 0
     assert 10 * eight.queue_most < mute.queue_most < 8 * WINDOW_KB
 
