@@ -4,9 +4,10 @@
 
 Virtual time: one WRITE flow over 400 Gb/s links, MTU 4096, DCQCN on, against what headers leave of
 a link. Real time (root): two namespaces joined by a veth, no switch, no line rate; the same two
-daemons measure in turns without congestion control, with DCQCN and with ENCC (XDP program, map,
-pacing; ENCC's shims stay empty, as there is no switch), and two others by AF_PACKET. Medians;
-namespaces and pins are this process's own.
+daemons measure in turns without congestion control and with DCQCN (XDP program, map, pacing), then
+by AF_PACKET. Then the same with ENCC, where an XDP program between them writes what five switches
+would (hop_writer.bpf.c), and both ways go through it. Neither control has anything to hold back.
+Medians; namespaces and pins are this process's own.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ VIRTUAL_GOAL, REAL_GOAL = 0.98, 0.8
 SIZE, DEPTH, INTERFACE_MTU = 65536, 32, 3000
 LINE_BPS = 100 * 10**9  # for their parameters: far above what a processor can send
 BASE_RTT_NS = 1_000_000  # and for ENCC's window, of 12.5 MB
-CONTROLS = ("dcqcn", "encc")
+MAPS = pins.BPF_FILE_SYSTEM / f"weft-bench-{os.getpid()}"
+LONG_ANSWER = 62 + 15  # bytes on average: acknowledgements have 62, half of them 64 more
 ADDRESSES = ("10.99.0.1", "10.99.0.2")
 START_S = 60.0  # for a daemon to be ready, at most
 PR_SET_PDEATHSIG = 1
@@ -99,19 +101,41 @@ def process(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str
 
 
 @contextmanager
-def two_namespaces() -> Iterator[list[int]]:
-    """Processes in two namespaces that a veth pair `b0` joins, with addresses."""
+def two_namespaces(*, hops: bool = False) -> Iterator[list[int]]:
+    """Processes in two namespaces with addresses, whose `b0` a veth pair joins.
+
+    `hops`: what stands for a path of five switches is between them (hop_writer.bpf.c).
+    """
     hold = ["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"]
-    with process(hold) as one, process(hold) as other:
-        held = [one.pid, other.pid]
-        add = f"link add b0 netns {held[0]} mtu {INTERFACE_MTU} type veth "
-        add += f"peer name b0 netns {held[1]} mtu {INTERFACE_MTU}"
-        subprocess.run(["ip", *add.split()], check=True)
+    with ExitStack() as stack:
+        held = [stack.enter_context(process(hold)).pid for _ in ADDRESSES]
+        if hops:
+            middle = stack.enter_context(process(hold)).pid
+            for number, pid in enumerate(held):
+                join_namespaces(pid, "b0", middle, f"m{number}")
+                in_namespace(middle, f"link set m{number} up\n")
+        else:
+            join_namespaces(held[0], "b0", held[1], "b0")
         for pid, address in zip(held, ADDRESSES, strict=True):
-            lines = f"link set b0 up\naddress add {address}/24 dev b0\n"
-            enter = ["nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-batch", "-"]
-            subprocess.run(enter, input=lines, text=True, check=True)
+            in_namespace(pid, f"link set b0 up\naddress add {address}/24 dev b0\n")
+        if hops:
+            command = ["nsenter", f"--net=/proc/{middle}/ns/net", sys.executable]
+            command += [str(ROOT / "tests" / "bench" / "hop_writer.py"), "m0", "m1"]
+            stack.enter_context(process(command))
         yield held
+
+
+def join_namespaces(one: int, name: str, other: int, peer: str) -> None:
+    """Make a veth pair between the namespaces of two processes."""
+    add = f"link add {name} netns {one} mtu {INTERFACE_MTU} type veth "
+    add += f"peer name {peer} netns {other} mtu {INTERFACE_MTU}"
+    subprocess.run(["ip", *add.split()], check=True)
+
+
+def in_namespace(pid: int, lines: str) -> None:
+    """Let `ip` do these lines in the namespace of a process."""
+    enter = ["nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-batch", "-"]
+    subprocess.run(enter, input=lines, text=True, check=True)
 
 
 @contextmanager
@@ -169,42 +193,57 @@ def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
 
 
-def share(on: list[dict[str, float]], off: list[dict[str, float]]) -> float:
-    """The median ratio of rounds that are neighbours: load comes and goes."""
-    return statistics.median(a["gbps"] / b["gbps"] for a, b in zip(on, off, strict=True))
+def in_turns(
+    ends: list[EndpointClient], control: str, rounds: int, messages: int
+) -> dict[str, Any]:
+    """Without congestion control and with it in turns."""
+    each: dict[str, list[dict[str, float]]] = {"": [], control: []}
+    for which in each:
+        one_round(ends, messages, which)
+    for _ in range(rounds):
+        for which, before in each.items():
+            before.append(one_round(ends, messages, which))
+    off, on = each.values()
+    shares = [a["gbps"] / b["gbps"] for a, b in zip(on, off, strict=True)]
+    share = statistics.median(shares)  # of neighbours: load comes and goes
+    return {"control": control, "off": medians(off), "on": medians(on), "share": share}
+
+
+@contextmanager
+def hosts(*, hops: bool) -> Iterator[tuple[list[int], Path, str | None]]:
+    """Two namespaces, a folder, and why there is no eBPF in them; pins are in `MAPS`."""
+    with two_namespaces(hops=hops) as held, tempfile.TemporaryDirectory() as folder:
+        try:
+            report = agent.run(MAPS, [(Path(f"/proc/{pid}/ns/net"), "b0") for pid in held])
+            yield held, Path(folder), report.error
+        finally:
+            with contextlib.suppress(OSError):
+                pins.remove(MAPS)
 
 
 def real(rounds: int, messages: int) -> dict[str, Any]:
     """Between two namespaces: congestion control on and off in turns, then AF_PACKET."""
-    directory = pins.BPF_FILE_SYSTEM / f"weft-bench-{os.getpid()}"
     found: dict[str, Any] = {"rounds": rounds, "goal": REAL_GOAL}
     native()  # compiles what is to be compiled, before daemons wait for it
-    with two_namespaces() as held, tempfile.TemporaryDirectory() as folder:
-        try:
-            attach = [(Path(f"/proc/{pid}/ns/net"), "b0") for pid in held]
-            report = agent.run(directory, attach)
-            if report.error is None:
-                with clients(held, Path(folder), "--maps", str(directory)) as ends:
-                    found["mode"] = ends[0].call("info")["mode"]
-                    each: dict[str, list[dict[str, float]]] = {"": []}
-                    each |= {control: [] for control in CONTROLS}
-                    for control in each:
-                        one_round(ends, messages, control)
-                    for _ in range(rounds):
-                        for control, before in each.items():
-                            before.append(one_round(ends, messages, control))
-                found["off"] = medians(each[""])
-                found["on"] = {control: medians(each[control]) for control in CONTROLS}
-                found["share"] = {control: share(each[control], each[""]) for control in CONTROLS}
-            else:
-                found["missing"] = report.error
-            with clients(held, Path(folder), "--af-packet") as ends:
-                one_round(ends, messages)
-                packet = [one_round(ends, messages) for _ in range(rounds)]
-            found["packet"] = medians(packet)
-        finally:
-            with contextlib.suppress(OSError):
-                pins.remove(directory)
+    with hosts(hops=False) as (held, folder, error):
+        if error is None:
+            with clients(held, folder, "--maps", str(MAPS)) as ends:
+                found["mode"] = ends[0].call("info")["mode"]
+                found["turns"] = [in_turns(ends, "dcqcn", rounds, messages)]
+        else:
+            found["missing"] = error
+        with clients(held, folder, "--af-packet") as ends:
+            one_round(ends, messages)
+            packet = [one_round(ends, messages) for _ in range(rounds)]
+        found["packet"] = medians(packet)
+    if "missing" not in found:
+        with hosts(hops=True) as (held, folder, error):
+            assert error is None, error
+            with clients(held, folder, "--maps", str(MAPS)) as ends:
+                found["turns"].append(in_turns(ends, "encc", rounds, messages))
+                heard = ends[0].call("stats")["endpoint"]
+            if heard["rx_bytes"] / heard["rx_packets"] < LONG_ANSWER:
+                raise SystemExit("error: acknowledgements have brought no records of hops")
     return found
 
 

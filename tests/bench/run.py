@@ -233,20 +233,21 @@ def endpoint_lines(result: dict[str, Any]) -> list[Line]:
         lines.append(Line("endpoint, DCQCN in the kernel", "not measured", real["missing"], None))
     else:
         goal = real["goal"]
-        what = f"endpoint between namespaces, {real['mode'].upper()}, no control"
-        lines.append(Line(what, f"{real['off']['gbps']:.2f} Gb/s", "", None))
-        lines += cpu_lines("no control", real["off"])
-        for control, on in real["on"].items():
-            name, share = control.upper(), real["share"][control]
+        for turns in real["turns"]:
+            name, off, on, share = (turns[key] for key in ("control", "off", "on", "share"))
+            name, through = name.upper(), ", through 5 hops" * (name == "encc")
+            what = f"endpoint between namespaces, {real['mode'].upper()}, {name} off{through}"
             lines += [
+                Line(what, f"{off['gbps']:.2f} Gb/s", "", None),
                 Line(f"  {name} on: XDP, map, pacing", f"{on['gbps']:.2f} Gb/s", "", None),
                 Line("  on against off", f"{share:.0%}", f">= {goal:.0%}", share >= goal),
+                *cpu_lines(f"{name} off", off),
                 *cpu_lines(f"{name} on", on),
             ]
     packet = real["packet"]
     lines.append(Line("endpoint by AF_PACKET", f"{packet['gbps']:.2f} Gb/s", "", None))
-    if "off" in real:
-        ratio = real["off"]["gbps"] / packet["gbps"]
+    if "turns" in real:
+        ratio = real["turns"][0]["off"]["gbps"] / packet["gbps"]
         lines.append(Line("  AF_XDP against AF_PACKET", f"{ratio:.2f} x", "", None))
     lines += cpu_lines("AF_PACKET", packet)
     return lines
