@@ -80,9 +80,11 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PARTS))
     asked = parser.parse_args()
     seeds = [int(each) for each in asked.seeds.split(",")]
-    for name in asked.only.split(","):
+    parts = asked.only.split(",")
+    for name in parts:
         if name not in PARTS:
             parser.error(f"--only {name}: choose of {', '.join(PARTS)}")
+    for name in parts:
         for blind in (False, True) if name == "paths" else (False,):
             print(f"\n{name}{', without path identity' * blind}\n", flush=True)
             with adversity.without_path_identity() if blind else nullcontext():

@@ -104,6 +104,17 @@ def test_each_is_in_the_table_of_make_bench() -> None:
         ("bench_engine.py", "--k 3", "k must be even"),
         ("bench_controller.py", "--k 3", "k must be even"),
         ("bench_large.py", "--k 5", "k must be even"),
+        (
+            "incast_live.py",
+            "--controls timely",
+            "timely: choose of encc, encc-word, fast-cnp, dcqcn",
+        ),
+        ("incast_live.py", "--skip 1000", "--skip 1000: nothing is left of --until 1000"),
+        (
+            "encc_adversity.py",
+            "--only acks,cuts",
+            "--only cuts: choose of pause, acks, mute, paths",
+        ),
         ("in_turn.py", ". no-such-folder", "no-such-folder has no tests/bench/bench_engine.py"),
     ],
 )
