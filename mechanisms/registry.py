@@ -27,6 +27,7 @@ NAMES = (
     "ecn_tuning",
     "path_telemetry",
     "encc",
+    "powertcp",
 )
 """The folders, in the order in which they are asked; the first sender is the default one."""
 

@@ -25,3 +25,4 @@
 #include "fast_cnp.h"
 #include "dual_plane.h"
 #include "encc.h"
+#include "powertcp.h"

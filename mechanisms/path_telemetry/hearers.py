@@ -14,13 +14,20 @@ from workloads.model import RunFile
 from workloads.senders import Sender
 
 
-def caution(measured: Measured, sender: Sender) -> Iterator[str]:
-    """Yield that a measurement's senders have nothing to hear."""
+def caution(measured: Measured, sender: Sender, forms: Collection[str] = ()) -> Iterator[str]:
+    """Yield that a measurement's senders have nothing to hear.
+
+    `forms`: the formats that it reads; none: all.
+    """
+    if measured.control != sender.name:
+        return
     each = measured.data_class
-    if measured.control == sender.name and (each is None or each.setting(KEY) is None):
+    setting = None if each is None else each.setting(KEY)
+    if setting is None or (forms and setting.format not in forms):
+        form = next(iter(forms), "hops")
         yield (
             f"no class of {measured.topology.name} has its switches write into RoCE data "
-            f"({KEY}: hops), so {sender.title} has nothing to go by and sends at its line's rate"
+            f"({KEY}: {form}), so {sender.title} has nothing to go by and sends at its line's rate"
         )
 
 

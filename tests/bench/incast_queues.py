@@ -32,6 +32,7 @@ def controls() -> dict[str, tuple[str, str]]:
     return {
         "encc": ("path_telemetry: hops", "congestion_control: encc"),
         "encc-word": ("path_telemetry: most-used", "congestion_control: encc"),
+        "powertcp": ("path_telemetry: hops", "congestion_control: powertcp"),
         "hpcc-dcqcn": ("ecn: hpcc-dcqcn", "parameters: hpcc-dcqcn"),
         "hpcc-dcqcn-paper": ("ecn: hpcc-dcqcn-paper", "parameters: hpcc-dcqcn-paper"),
         "best": (

@@ -47,7 +47,7 @@ def test_parameters_cross_by_their_names() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "an algorithm": ({"swift": {}}, "there is no congestion control 'swift': dcqcn, fast_cnp"),
+    "an algorithm": ({"vegas": {}}, "there is no congestion control 'vegas': dcqcn, fast_cnp"),
     "a field": (
         {"fast_cnp": {**FAST, "gain_q16": 1}},
         "fast_cnp has no field 'gain_q16': line_rate, min_rate, validity_unit_ns, rate_unit_q16$",

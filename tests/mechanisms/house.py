@@ -51,7 +51,12 @@ ALSO_WORDS = {
         "hostagent/programs/host_programs.h",
     ),
     "dual_plane": ("topologies/",),
-    "path_telemetry": ("hostagent/include/encc.h", "mechanisms/encc/"),
+    "path_telemetry": (
+        "hostagent/include/encc.h",
+        "hostagent/include/powertcp.h",
+        "mechanisms/encc/",
+        "mechanisms/powertcp/",
+    ),
 }
 """Names that are words of another room, too: a job's AllReduce is one whoever computes it, also for
 who submits it, and the workers of collectives have it in their interface and in the list of host
