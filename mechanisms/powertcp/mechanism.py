@@ -1,4 +1,4 @@
-"""PowerTCP as a mechanism of the house: what it has of everything that `mechanisms.contract` names."""
+"""PowerTCP as a mechanism: what it has of everything that `mechanisms.contract` names."""
 
 from __future__ import annotations
 

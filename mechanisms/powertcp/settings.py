@@ -20,7 +20,7 @@ POWER_ONE = 1 << 26  # hostagent/include/path_telemetry_last.h: PATH_LOAD_ONE
 
 
 class PowerTcpOverridesEntry(Model):
-    """Single parameters of PowerTCP (hostagent/include/powertcp.h), rates and times of the fabric."""
+    """Single parameters of PowerTCP (powertcp.h); rates and times of the fabric."""
 
     eta: Annotated[float, Field(gt=0, le=2)] | None = None
     gamma: Annotated[float, Field(gt=0, le=1)] | None = None

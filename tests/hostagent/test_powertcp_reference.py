@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -199,7 +200,7 @@ def test_a_rate_grows_to_twice_itself_in_a_round_trip_at_most() -> None:
         header.acked([Hop(7, RATE, at=at, sent=10**6)], T, at)
         rates.append(int(header.state.rate))
     most = 2 * GIVEN.eta_q16 / 65536
-    for before, after in zip(rates, rates[1:], strict=False):
+    for before, after in pairwise(rates):
         assert after <= most * max(before, header.state.older) + GIVEN.rate_ai_bps + 2
     assert rates[-1] == LINE
 
