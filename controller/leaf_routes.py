@@ -134,6 +134,12 @@ class Routes:
         """Return a switch's ways."""
         return Ways(self.leaves, self.access_ps, self.row(switch))
 
+    def farthest(self) -> int:
+        """Return how many links lie between two leaves at most, of those that reach each other."""
+        leaves = [self._index[leaf.name] for leaf in self.leaves]
+        apart = (hops[leaf] for hops in self._hops for leaf in leaves)
+        return max((links for links in apart if links < _FAR), default=0)
+
     def towards(self, switch: str, leaf: str) -> tuple[int, ...]:
         """Return the ports at `switch` that lead to `leaf`; empty if none does."""
         way = self.row(switch)[self._places[leaf]]

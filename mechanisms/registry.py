@@ -28,6 +28,7 @@ NAMES = (
     "path_telemetry",
     "encc",
     "powertcp",
+    "swift",
 )
 """The folders, in the order in which they are asked; the first sender is the default one."""
 

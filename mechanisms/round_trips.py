@@ -1,4 +1,4 @@
-"""How long a round trip takes in a fabric without queues, for mechanisms that need one for all."""
+"""How far hosts of a fabric are apart, without queues, for mechanisms that need one for all."""
 
 from __future__ import annotations
 
@@ -18,3 +18,9 @@ def longest_round_trip_ps(topology: Topology) -> int:
         for way, other in routes.ways(leaf.name).different():
             longest = max(longest, access + way.round_trip_ps + (other or 0))
     return longest
+
+
+@kept
+def most_hops(topology: Topology) -> int:
+    """Return how many switches the shortest way between two hosts passes at most."""
+    return 1 + Routes.of(topology).farthest()

@@ -26,3 +26,4 @@
 #include "dual_plane.h"
 #include "encc.h"
 #include "powertcp.h"
+#include "swift.h"

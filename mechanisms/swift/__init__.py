@@ -1,0 +1,1 @@
+"""Swift: windows from round trips and a target for them (docs/swift.md)."""
