@@ -5,8 +5,10 @@
  *
  *   delay        the round trip of the packet that is acknowledged, whole: from when the sender's card gave it to its line until the
  *                acknowledgement was there. Hosts have no part of their own in it, so that there is one window and not two
- *   target       base target + flow scaling: alpha / root of the window in packets - offset, from 0 to fs_range. Many flows have small
- *                windows, and only a longer queue keeps them apart
+ *   base         the shortest round trip that this queue pair has seen, or the fabric's longest, whichever is less. By one number for
+ *                all, near flows would fill queues until they are as far away as the others
+ *   target       base + what may wait at hops + flow scaling: alpha / root of the window in packets - offset, from 0 to fs_range, and of
+ *                that base's part of the fabric's longest. Many flows have small windows, and only a longer queue keeps them apart
  *   increase     delay < target: by ai packets a window; window below a packet: by ai packets for each that is acknowledged
  *   decrease     else, once a round trip: by beta (delay - target) / delay of itself, and at most by max_mdf
  *   rate         the line; with a window below a packet one packet in round trip / window
@@ -30,7 +32,8 @@
 struct swift_params {
     weft_u64 line_rate;      /* bits/s, at most SWIFT_RATE_MAX; the rate of windows of a packet and more */
     weft_u64 min_rate;       /* bits/s, > 0 */
-    weft_u64 base_target_ns; /* the target of large windows, > 0 and below SWIFT_TIME_MAX; times grow with the time scale */
+    weft_u64 base_rtt_ns;    /* the fabric's longest without queues, > 0 and below SWIFT_TIME_MAX; times grow with the time scale */
+    weft_u64 hops_ns;        /* what may wait at all hops of a way together, at most SWIFT_TIME_MAX */
     weft_u64 fs_alpha_ns;    /* of flow scaling, at most SWIFT_TIME_MAX: with a window of one packet, but for the offset */
     weft_u64 fs_offset_ns;   /* at most SWIFT_TIME_MAX */
     weft_u64 fs_range_ns;    /* what flow scaling adds at most, at most SWIFT_TIME_MAX */
@@ -41,7 +44,7 @@ struct swift_params {
     weft_u32 ai_q16;         /* packets in 1/65536, at most SWIFT_AI_MAX */
     weft_u32 beta_q16;       /* at most SWIFT_ONE */
     weft_u32 max_mdf_q16;    /* below SWIFT_ONE */
-    weft_u32 pad_;
+    weft_u32 own_base;       /* 1: the base is the shortest round trip seen; 0: base_rtt_ns for all */
 };
 
 struct swift {
@@ -49,6 +52,7 @@ struct swift {
     weft_u64 rate;         /* bits/s */
     weft_u64 window_q16;   /* packets, in 1/65536 */
     weft_u64 decreased_at; /* ns, when it last became smaller */
+    weft_u64 base_ns;
     weft_u64 target_ns;    /* that the last delay was compared with; 0: none was */
     weft_u32 has_decreased;
     weft_u32 pad_;
@@ -63,10 +67,10 @@ static inline const char *swift_invalid(const struct swift_params *p)
         return "line_rate is from 1 to 2^42 bits/s";
     if (!p->min_rate || p->min_rate > p->line_rate)
         return "min_rate is from 1 to line_rate";
-    if (!p->base_target_ns || p->base_target_ns >= SWIFT_TIME_MAX)
-        return "base_target_ns is from 1 to 2^40 - 1";
-    if (p->fs_alpha_ns > SWIFT_TIME_MAX || p->fs_offset_ns > SWIFT_TIME_MAX || p->fs_range_ns > SWIFT_TIME_MAX)
-        return "fs_alpha_ns, fs_offset_ns and fs_range_ns are at most 2^40";
+    if (!p->base_rtt_ns || p->base_rtt_ns >= SWIFT_TIME_MAX)
+        return "base_rtt_ns is from 1 to 2^40 - 1";
+    if (p->hops_ns > SWIFT_TIME_MAX || p->fs_alpha_ns > SWIFT_TIME_MAX || p->fs_offset_ns > SWIFT_TIME_MAX || p->fs_range_ns > SWIFT_TIME_MAX)
+        return "hops_ns, fs_alpha_ns, fs_offset_ns and fs_range_ns are at most 2^40";
     if (p->most_q16 > SWIFT_WINDOW_MAX)
         return "most_q16 is at most 2^34";
     if (!p->least_q16 || p->least_q16 > p->first_q16 || p->first_q16 > p->most_q16)
@@ -77,6 +81,8 @@ static inline const char *swift_invalid(const struct swift_params *p)
         return "ai_q16 is at most 2^20";
     if (p->beta_q16 > SWIFT_ONE || p->max_mdf_q16 >= SWIFT_ONE)
         return "beta_q16 is at most 65536, and max_mdf_q16 below it";
+    if (p->own_base > 1)
+        return "own_base is 0 or 1";
     return 0;
 }
 
@@ -96,8 +102,9 @@ static inline void swift_init(struct swift *s, const struct swift_params *params
 {
     s->params = *params;
     s->window_q16 = params->first_q16;
-    s->rate = swift_rate_of(params, params->first_q16, params->base_target_ns);
+    s->rate = swift_rate_of(params, params->first_q16, params->base_rtt_ns);
     s->decreased_at = now;
+    s->base_ns = params->base_rtt_ns;
     s->target_ns = 0;
     s->has_decreased = s->pad_ = 0;
 }
@@ -119,7 +126,8 @@ static inline weft_u64 swift_target(const struct swift *s)
     weft_u64 scaling = p->fs_alpha_ns * SWIFT_ONE / swift_root(s->window_q16);
 
     scaling = scaling > p->fs_offset_ns ? scaling - p->fs_offset_ns : 0;
-    return p->base_target_ns + (scaling < p->fs_range_ns ? scaling : p->fs_range_ns);
+    scaling = scaling < p->fs_range_ns ? scaling : p->fs_range_ns;
+    return s->base_ns + p->hops_ns + scaling * (s->base_ns * SWIFT_ONE / p->base_rtt_ns) / SWIFT_ONE;
 }
 
 /* What `bytes` that were acknowledged add to the window. */
@@ -149,6 +157,8 @@ static inline void swift_on_event(struct swift *s, const struct cc_event *event,
     (void)telemetry;
     if (!delay)
         return;
+    if (p->own_base && delay < s->base_ns)
+        s->base_ns = delay;
     s->target_ns = swift_target(s);
     if (delay < s->target_ns) {
         window += swift_increase(s, event->bytes);

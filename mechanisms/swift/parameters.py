@@ -46,7 +46,8 @@ class SwiftParameters:
     `base_rtt_ns` is the fabric's longest round trip without queues, `hops` how many switches it
     passes, `packet_bytes` a packet's payload: 0 as long as no fabric is known; `hop_scale_ns` what
     each hop adds to the target and `fs_range_ns` what flow scaling adds at most, None as long as
-    these follow from the fabric.
+    these follow from the fabric; `own_base`: a queue pair's base is the shortest round trip that it
+    has seen, else the fabric's longest.
     """
 
     line_rate_bps: int
@@ -62,6 +63,7 @@ class SwiftParameters:
     beta: float = BETA
     max_mdf: float = MAX_MDF
     window_min: float = WINDOW_MIN
+    own_base: bool = True
 
     @property
     def receiver_cnp_interval_ns(self) -> None:
@@ -69,9 +71,9 @@ class SwiftParameters:
         return None
 
     @property
-    def base_target_ns(self) -> int:
-        """The target of large windows."""
-        return self.base_rtt_ns + self.hops * (self.hop_scale_ns or 0)
+    def hops_ns(self) -> int:
+        """What may wait at all hops together."""
+        return self.hops * (self.hop_scale_ns or 0)
 
     def in_fabric(self, base_rtt_ns: int, hops: int, packet_bytes: int) -> SwiftParameters:
         """Return them with what follows from a fabric, where nothing was said."""
@@ -102,17 +104,19 @@ class SwiftParameters:
         return {
             "line_rate": self.line_rate_bps,
             "min_rate": self.min_rate_bps,
-            "base_target_ns": self.base_target_ns,
+            "base_rtt_ns": self.base_rtt_ns,
+            "hops_ns": self.hops_ns,
             "fs_alpha_ns": round(alpha),
             "fs_offset_ns": round(alpha / sqrt(self.fs_max)),
             "fs_range_ns": most_ns,
             "first_q16": max(first, least),
-            "most_q16": max(2 * self._carries_q16(self.base_target_ns + most_ns), least, first),
+            "most_q16": max(2 * self._carries_q16(self.base_rtt_ns + self.hops_ns + most_ns), least, first),
             "least_q16": least,
             "packet_bytes": self.packet_bytes,
             "ai_q16": round(self.ai * ONE_Q16),
             "beta_q16": round(self.beta * ONE_Q16),
             "max_mdf_q16": round(self.max_mdf * ONE_Q16),
+            "own_base": int(self.own_base),
         }
 
     def _carries_q16(self, ns: int) -> int:

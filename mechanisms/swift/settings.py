@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -31,6 +31,7 @@ class SwiftOverridesEntry(Model):
     """Single parameters of Swift (swift.h); times of the fabric, windows in packets."""
 
     base_rtt: Timer | None = None
+    base: Literal["own", "fabric"] | None = None
     hops: Annotated[CountOrNone, Field(le=255)] | None = None
     hop_scale: Moment | None = None
     fs_range: Moment | None = None
@@ -66,6 +67,8 @@ def of_transport(entry: Any, line_rate_bps: int) -> SwiftParameters:
         value = getattr(told, name)
         if value is not None:
             changed |= {f"{name}_ns": value // PS_PER_NS} if name in TIMES else {name: value}
+    if told.base is not None:
+        changed["own_base"] = told.base == "own"
     if told.min_rate is not None:
         changed["min_rate_bps"] = min(told.min_rate, line_rate_bps)
     return replace(swift_parameters(line_rate_bps), **changed)
@@ -85,7 +88,7 @@ def describe(given: Mapping[str, Any]) -> str:
         for name in ("base_rtt_ns", "hop_scale_ns", "fs_range_ns")
     )
     return (
-        f"a target of {trip} and {scale} at each of {given['hops']} hops, up to {most} more from "
+        f"a target of {'at most ' if given['own_base'] else ''}{trip} and {scale} at each of {given['hops']} hops, up to {most} more from "
         f"{given['fs_max']:g} packets down to {given['fs_min']:g}; +{given['ai']:g} packets, "
         f"-{given['beta']:g} of what is too long, at most -{given['max_mdf']:g}; windows from "
         f"{given['window_min']:g} packets, at least {format_rate(given['min_rate_bps'])}"

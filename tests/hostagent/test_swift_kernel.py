@@ -24,7 +24,7 @@ pytestmark = pytest.mark.root
 
 SOME, MANY = 100_000, int(os.environ.get("WEFT_SWIFT_SEQUENCES", "1000000"))
 TIME_MOST = (1 << 40) - 1
-WINDOW, DECREASED = 12, 15  # words of struct swift
+WINDOW, DECREASED = 13, 17  # words of struct swift
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +50,12 @@ def anything(random: np.random.Generator, n: int) -> Words:
     high = np.uint64(32)
     line = up_to(random, MAX_RATE_BPS, n)
     least_rate = np.minimum(up_to(random, MAX_RATE_BPS, n), line)
-    times = [up_to(random, TIME_MOST, n) for _ in range(4)]
+    times = [up_to(random, TIME_MOST, n) for _ in range(5)]
     windows = np.sort(up_to(random, 1 << 34, (n, 3)), axis=1)
     least = np.minimum(windows[:, 0], np.uint64((1 << 32) - 1))
     packet = up_to(random, 8192, n)
     factors = up_to(random, 1 << 20, n) | up_to(random, 65536, n) << high
-    mdf = random.integers(0, 65536, n).astype(np.uint64)
+    mdf = (random.integers(0, 65536, n) | random.integers(0, 2, n) << 32).astype(np.uint64)
     ends = (windows[:, 1], windows[:, 2], least | packet << high, factors, mdf)
     return np.column_stack((line, least_rate, *times, *ends))
 
@@ -88,11 +88,12 @@ def sequences(random: np.random.Generator, n: int) -> tuple[Words, npt.NDArray[n
 def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
     ffi = native().ffi
     fields = dict(ffi.typeof("struct swift_params").fields)
-    assert list(fields)[:13] == [
-        "line_rate", "min_rate", "base_target_ns", "fs_alpha_ns", "fs_offset_ns", "fs_range_ns",
+    assert list(fields)[:15] == [
+        "line_rate", "min_rate", "base_rtt_ns", "hops_ns", "fs_alpha_ns", "fs_offset_ns", "fs_range_ns",
         "first_q16", "most_q16", "least_q16", "packet_bytes", "ai_q16", "beta_q16", "max_mdf_q16",
+        "own_base",
     ]  # fmt: skip
-    assert ffi.sizeof("struct swift_params") == 11 * 8
+    assert ffi.sizeof("struct swift_params") == 12 * 8
     assert ffi.offsetof("struct swift", "window_q16") == 8 * WINDOW
     assert ffi.offsetof("struct swift", "has_decreased") == 8 * DECREASED
 
@@ -101,12 +102,12 @@ def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
 def test_kernel_and_native_header_agree(kernel: Kernel, total: int) -> None:
     grown = cut = below = paced = 0
     for each in agreed(header("swift"), kernel, np.random.default_rng(24), total, sequences):
-        first, window = each.params[:, 6], each.states[:, WINDOW]
+        first, window = each.params[:, 7], each.states[:, WINDOW]
         grown += int((window > first).sum())
         cut += int((each.states[:, DECREASED] & np.uint64(1)).sum())
         below += int((window < 65536).sum())
         paced += int((each.rates < each.params[:, 0]).sum())
-        assert (window <= each.params[:, 7]).all()
+        assert (window <= each.params[:, 8]).all()
     # The events did something, and all kinds of it.
     assert grown > total // 20 and cut > total // 4
     assert below > total // 20 and paced > total // 40

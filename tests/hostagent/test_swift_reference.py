@@ -34,6 +34,7 @@ class Plain:
         self.window = fields["first_q16"] / 65536
         self.most = fields["most_q16"] / 65536
         self.decreased: int | None = None
+        self.base = given.base_rtt_ns
         self.rate = float(given.line_rate_bps)
         self.tie = False  # a comparison that the last bit decides
 
@@ -42,12 +43,15 @@ class Plain:
         most = given.fs_range_ns or 0
         alpha = most / (1 / sqrt(given.fs_min) - 1 / sqrt(given.fs_max))
         scaling = alpha / sqrt(self.window) - alpha / sqrt(given.fs_max)
-        return given.base_target_ns + max(0, min(scaling, most))
+        part = self.base / given.base_rtt_ns
+        return self.base + given.hops_ns + part * max(0, min(scaling, most))
 
     def acked(self, size: int, rtt_ns: int, now: int) -> None:
         given = self.given
         if not rtt_ns:
             return
+        if given.own_base:
+            self.base = min(self.base, rtt_ns)
         target = self.target()
         self.tie = abs(target - rtt_ns) < 1 + 1e-4 * target
         if rtt_ns < target:
@@ -90,6 +94,7 @@ def anything(choice: random.Random) -> SwiftParameters:
         )
         given = replace(given, ai=choice.choice([0.25, 2.0]), beta=0.4, max_mdf=0.25)
         given = replace(given, fs_range_ns=choice.choice([0, 20_000]))
+        given = replace(given, own_base=choice.random() < 0.5)
     trip = choice.choice([4000, T, 10**6])
     given = given.in_fabric(trip, choice.randrange(1, 6), choice.choice([1024, PACKET]))
     return given.with_time_scale(choice.choice([1, 1, 100, 10_000]))
@@ -99,7 +104,7 @@ def anything(choice: random.Random) -> SwiftParameters:
 def test_the_header_does_what_the_rule_says(seed: int) -> None:
     choice = random.Random(seed)
     below, grown, cut, compared = 0, 0, 0, 0
-    for _ in range(120):
+    for _ in range(50):
         given = anything(choice)
         plain, header = Plain(given), Header(given)
         if choice.random() < 0.5:
@@ -109,7 +114,7 @@ def test_the_header_does_what_the_rule_says(seed: int) -> None:
         near = choice.choice([0.9, 1.2, 3.0])
         for _ in range(60):
             now += int(given.base_rtt_ns * choice.choice([0.02, 0.3, 2]) * choice.random()) + 1
-            rtt = int(given.base_target_ns * near * choice.uniform(0.6, 1.6))
+            rtt = int((given.base_rtt_ns + given.hops_ns) * near * choice.uniform(0.8, 1.6))
             rtt = choice.choice([rtt, rtt, rtt, rtt * 3, 0])
             size = given.packet_bytes * choice.choice([0, 1, 1, 1, 2, 8])
             before = plain.window
@@ -117,19 +122,19 @@ def test_the_header_does_what_the_rule_says(seed: int) -> None:
             header.acked(size, rtt, now)
             if plain.tie:
                 break
-            assert header.window == pytest.approx(plain.window, rel=2e-3, abs=1e-3)
+            assert header.window == pytest.approx(plain.window, rel=5e-3, abs=1e-3)
             assert header.state.rate == pytest.approx(plain.rate, rel=1e-1, abs=2)
             assert header.alone.window_at(now) == int(header.window * given.packet_bytes)
             below += plain.window < 1
             grown += plain.window > before
             cut += plain.window < before
             compared += 1
-    assert compared > 1500 and below > 100 and grown > 300 and cut > 150  # it was about something
+    assert compared > 1000 and below > 100 and grown > 200 and cut > 100  # it was about something
 
 
 def test_the_target_is_the_round_trip_some_packets_a_hop_and_more_for_small_windows() -> None:
     plain, header = Plain(GIVEN), Header(GIVEN)
-    assert GIVEN.base_target_ns == T + HOPS_NS
+    assert GIVEN.hops_ns == HOPS_NS
     for window in (0.01, 0.1, 0.5, 1, 4, 60, 256, 2000):
         plain.window = window
         header.state.window_q16 = int(window * 65536)

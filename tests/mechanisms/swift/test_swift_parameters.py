@@ -55,7 +55,8 @@ def test_what_follows_from_the_fabric() -> None:
     expected = {
         "line_rate": 100 * GBPS,
         "min_rate": 25 * 10**6,
-        "base_target_ns": trip + 5 * hop,
+        "base_rtt_ns": trip,
+        "hops_ns": 5 * hop,
         "fs_alpha_ns": round(alpha),
         "fs_offset_ns": round(alpha / 16),
         "fs_range_ns": 4 * trip,
@@ -66,6 +67,7 @@ def test_what_follows_from_the_fabric() -> None:
         "ai_q16": 65536,
         "beta_q16": 52429,
         "max_mdf_q16": 32768,
+        "own_base": 1,
     }
     assert fields(topology) == expected
     slow = fields(topology, 10_000)
@@ -85,6 +87,7 @@ def test_a_packet_is_what_the_links_let_through_or_what_the_run_says() -> None:
 def test_what_a_run_file_says() -> None:
     said = {
         "base_rtt": "13us",
+        "base": "fabric",
         "hops": 3,
         "hop_scale": "1us",
         "fs_range": "0us",
@@ -95,7 +98,8 @@ def test_what_a_run_file_says() -> None:
         "min_rate": "1Gbps",
     }
     found = fields(fabric(SINGLE), overrides=said)
-    assert (found["base_target_ns"], found["fs_range_ns"], found["fs_alpha_ns"]) == (16_000, 0, 0)
+    assert (found["base_rtt_ns"], found["hops_ns"], found["own_base"]) == (13_000, 3000, 0)
+    assert (found["fs_range_ns"], found["fs_alpha_ns"]) == (0, 0)
     assert (found["ai_q16"], found["beta_q16"], found["max_mdf_q16"]) == (32768, 26214, 16384)
     assert (found["least_q16"], found["min_rate"]) == (6554, GBPS)
     assert found["most_q16"] == 2 * (100 * 16_000 * 65536 // (8 * 4096))
@@ -126,8 +130,8 @@ def test_a_rate_that_the_integers_do_not_hold() -> None:
 WRONG = {
     "line_rate is from 1 to 2.42": {"line_rate": MAX_RATE_BPS + 1},
     "min_rate is from 1 to line_rate": {"min_rate": 0},
-    "base_target_ns is from 1": {"base_target_ns": 0},
-    "fs_alpha_ns, fs_offset_ns": {"fs_range_ns": (1 << 40) + 1},
+    "base_rtt_ns is from 1": {"base_rtt_ns": 0},
+    "hops_ns, fs_alpha_ns, fs_offset_ns": {"fs_range_ns": (1 << 40) + 1},
     "most_q16 is at most": {"most_q16": (1 << 34) + 1},
     "least_q16 is at least 1": {"first_q16": 1},
     "packet_bytes is from 1": {"packet_bytes": 0},
