@@ -110,7 +110,9 @@ class SwiftParameters:
             "fs_offset_ns": round(alpha / sqrt(self.fs_max)),
             "fs_range_ns": most_ns,
             "first_q16": max(first, least),
-            "most_q16": max(2 * self._carries_q16(self.base_rtt_ns + self.hops_ns + most_ns), least, first),
+            "most_q16": max(
+                2 * self._carries_q16(self.base_rtt_ns + self.hops_ns + most_ns), least, first
+            ),
             "least_q16": least,
             "packet_bytes": self.packet_bytes,
             "ai_q16": round(self.ai * ONE_Q16),

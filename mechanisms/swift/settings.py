@@ -87,9 +87,10 @@ def describe(given: Mapping[str, Any]) -> str:
         show_duration((given[name] or 0) * PS_PER_NS)
         for name in ("base_rtt_ns", "hop_scale_ns", "fs_range_ns")
     )
+    bound = "at most " if given["own_base"] else ""
     return (
-        f"a target of {'at most ' if given['own_base'] else ''}{trip} and {scale} at each of {given['hops']} hops, up to {most} more from "
-        f"{given['fs_max']:g} packets down to {given['fs_min']:g}; +{given['ai']:g} packets, "
+        f"a target of {bound}{trip} and {scale} at each of {given['hops']} hops, up to {most} more "
+        f"from {given['fs_max']:g} packets down to {given['fs_min']:g}; +{given['ai']:g} packets, "
         f"-{given['beta']:g} of what is too long, at most -{given['max_mdf']:g}; windows from "
         f"{given['window_min']:g} packets, at least {format_rate(given['min_rate_bps'])}"
     )

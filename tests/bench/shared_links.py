@@ -65,9 +65,12 @@ def row(links: int) -> tuple[str, str]:
     switches = [f"s{n + 1}" for n in range(links + 1)]
     hosts = [f"{end}{n + 1}" for n in range(links + 1) for end in "ab"]
     lines = [f'    - {{a: "s{n + 1}:9", b: "s{n + 2}:10"}}' for n in range(links)]
-    lines += [f'    - {{a: a1, b: "s1:1"}}', f'    - {{a: b1, b: "s{links + 1}:1"}}']
+    lines += ['    - {a: a1, b: "s1:1"}', f'    - {{a: b1, b: "s{links + 1}:1"}}']
     for n in range(links):
-        lines += [f'    - {{a: a{n + 2}, b: "s{n + 1}:2"}}', f'    - {{a: b{n + 2}, b: "s{n + 2}:3"}}']
+        lines += [
+            f'    - {{a: a{n + 2}, b: "s{n + 1}:2"}}',
+            f'    - {{a: b{n + 2}, b: "s{n + 2}:3"}}',
+        ]
     shape = f"switches: [{', '.join(switches)}]\n  hosts: [{', '.join(hosts)}]"
     return shape, "links:\n" + "\n".join(lines)
 

@@ -89,9 +89,9 @@ def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
     ffi = native().ffi
     fields = dict(ffi.typeof("struct swift_params").fields)
     assert list(fields)[:15] == [
-        "line_rate", "min_rate", "base_rtt_ns", "hops_ns", "fs_alpha_ns", "fs_offset_ns", "fs_range_ns",
-        "first_q16", "most_q16", "least_q16", "packet_bytes", "ai_q16", "beta_q16", "max_mdf_q16",
-        "own_base",
+        "line_rate", "min_rate", "base_rtt_ns", "hops_ns", "fs_alpha_ns", "fs_offset_ns",
+        "fs_range_ns", "first_q16", "most_q16", "least_q16", "packet_bytes", "ai_q16", "beta_q16",
+        "max_mdf_q16", "own_base",
     ]  # fmt: skip
     assert ffi.sizeof("struct swift_params") == 12 * 8
     assert ffi.offsetof("struct swift", "window_q16") == 8 * WINDOW

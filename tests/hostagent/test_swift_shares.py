@@ -32,7 +32,9 @@ def test_without_flow_scaling_only_decreases_make_them_fair_and_that_takes_longe
     assert fair_after(replace(GIVEN, fs_range_ns=0), 1000) > 250
 
 
-@pytest.mark.parametrize(("flows", "least_us", "most_us"), [(2, 0.5, 1.5), (16, 3, 5.5), (60, 6.5, 9)])
+@pytest.mark.parametrize(
+    ("flows", "least_us", "most_us"), [(2, 0.5, 1.5), (16, 3, 5.5), (60, 6.5, 9)]
+)
 def test_what_waits_grows_with_the_number_of_flows(
     flows: int, least_us: float, most_us: float
 ) -> None:
