@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mechanisms.contract import Measured
 from mechanisms.registry import mechanisms
 from simulator.runner import Simulation
 from tests.simulator.fabric_program import fabric_program
@@ -133,3 +134,15 @@ def test_lint_says_where_switches_write_nothing_that_it_reads(tells: str, says: 
     about_it = [each for each in said if "PowerTCP" in each]
     assert (says is not None) == bool(about_it)
     assert all(says is not None and says in each for each in about_it)
+
+
+@pytest.mark.parametrize(("tells", "warns"), [("most-used", True), ("hops", False)])
+def test_a_measurement_says_where_switches_write_nothing_that_it_reads(
+    tells: str, warns: bool
+) -> None:
+    topology = read_run(incast("powertcp", f"path_telemetry: {tells}")).topology
+    roce = next(each for each in topology.classes if each.name == "roce")
+    for control, expected in (("powertcp", warns), ("dcqcn", False)):
+        measured = Measured(topology, roce, control, hears=True)
+        said = [line for each in mechanisms() for line in each.cautions(measured)]
+        assert any("so PowerTCP has nothing to go by" in line for line in said) == expected
