@@ -88,31 +88,26 @@ static inline void powertcp_init(struct powertcp *s, const struct powertcp_param
 
 static inline weft_u64 powertcp_eta(const struct powertcp *s) { return s->params.eta_q16 * (PATH_LOAD_ONE >> 16); }
 
-/* What came to a hop, as a share of its line: what left, and what its queue, now of `queue`, has more than `before`; at least the least. */
+/* What came to a hop, as a share of its line: what left, and what its queue, now of `queue`, has more than `before`; at least the least.
+ * Neither this nor the next makes another struct of a hop: the verifier would follow each of them through five hops. */
 static inline weft_u64 powertcp_current(const struct path_between *hop, weft_u32 before, weft_u32 queue)
 {
-    const weft_u32 units = PATH_QUEUE_BYTES / PATH_SENT_BYTES;
-    struct path_between came = *hop;
-    weft_u64 current;
+    const weft_u32 units = PATH_QUEUE_BYTES / PATH_SENT_BYTES, in = hop->sent + queue * units, out = before * units;
+    const weft_u64 came = in > out ? in - out : 0;
+    const weft_u64 current = path_load_of(came * ((weft_u64)PATH_SENT_BYTES * 8 * 1000000000) / hop->ns, hop->units);
 
-    came.sent = hop->sent + queue * units;
-    came.sent = came.sent > before * units ? came.sent - before * units : 0;
-    current = path_sent_load(&came);
     return current > POWERTCP_CURRENT_LEAST ? current : POWERTCP_CURRENT_LEAST;
 }
 
 /* A hop's power, below 2^39. `before`: the queue of its last record. */
 static inline weft_u64 powertcp_of_hop(const struct path_between *hop, weft_u32 before, weft_u32 queue, weft_u64 round_trip_ns)
 {
-    struct path_between now = *hop;
-    weft_u64 current = queue ? PATH_LOAD_ONE : 0, voltage;
+    const weft_u64 ns = hop->ns > round_trip_ns ? hop->ns : round_trip_ns;
+    const weft_u64 waits = path_load_of(queue * ((weft_u64)PATH_QUEUE_BYTES * 8 * 1000000000) / ns, hop->units);
+    const weft_u64 current = hop->ns ? powertcp_current(hop, before, queue) : queue ? PATH_LOAD_ONE : 0;
 
-    now.queue = queue;
-    voltage = PATH_LOAD_ONE + path_queue_load(&now, hop->ns > round_trip_ns ? hop->ns : round_trip_ns);
-    if (hop->ns)
-        current = powertcp_current(hop, before, queue);
     /* 2^32 and a little more each: six bits less, so that the product fits. */
-    return (current >> 6) * voltage / (PATH_LOAD_ONE >> 6);
+    return (current >> 6) * (PATH_LOAD_ONE + waits) / (PATH_LOAD_ONE >> 6);
 }
 
 /* Takes the most powerful hop into the smoothed power. */

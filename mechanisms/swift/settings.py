@@ -16,7 +16,7 @@ from mechanisms.swift.parameters import (
     SwiftParameters,
     swift_parameters,
 )
-from topologies.fields import CountOrNone, Model, Moment, Rate
+from topologies.fields import Count, Model, Moment, Rate
 from topologies.model import Topology
 from topologies.units import format_rate, show_duration
 from workloads.paths import mtu_payload
@@ -32,7 +32,7 @@ class SwiftOverridesEntry(Model):
 
     base_rtt: Timer | None = None
     base: Literal["own", "fabric"] | None = None
-    hops: Annotated[CountOrNone, Field(le=255)] | None = None
+    hops: Annotated[Count, Field(le=255)] | None = None
     hop_scale: Moment | None = None
     fs_range: Moment | None = None
     fs_min: Packets | None = None

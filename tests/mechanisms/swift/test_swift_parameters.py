@@ -114,6 +114,7 @@ def test_what_a_run_file_says() -> None:
         ({"window_min": 2}, "less than or equal to 1"),
         ({"fs_min": 64, "fs_max": 16}, "fs_min is below fs_max"),
         ({"fs_max": 0.05}, "fs_min is below fs_max"),
+        ({"hops": 0}, "hops"),
         ({"target": "10us"}, "target"),
     ],
 )
