@@ -3,23 +3,33 @@
  * The rule is HPCC's (Li et al., SIGCOMM 2019; alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc). Pure: no kernel calls, no
  * floating point, no 128-bit and no signed arithmetic; `now` in nanoseconds of any clock that never goes back.
  *
- *   load of a hop        what it sent since the last acknowledgement / its line + its queue / (its line x base round trip, or that
+ *   round trip           the fabric's longest without queues, halved as long as a packet was acknowledged in less
+ *   load of a hop        what it sent since the last acknowledgement / its line + its queue / (its line x round trip, or that
  *                        time where it is longer: who hears seldom has as long to drain it). The first queue_free bytes of a queue
  *                        count as none: a packet finds others in front of it, never its own, so that slow flows see longer queues
- *   U                    that of the most loaded hop, averaged over a base round trip
- *   rate                 U >= eta, or after max_stage increases: reference x eta / U + increase; else: reference + increase
- *   window               rate x base round trip
- *   reference            the rate, once a round trip: when something is acknowledged that was sent after it was last set. Every
- *                        acknowledgement changes the rate, but from the same reference, so that one congestion counts once
+ *   U of a hop           its load, averaged over a round trip
+ *   rate of a hop        U >= eta, or after max_stage increases: reference x eta / U + increase; else: reference + increase
+ *   rate                 the least of the hops': each hop's comes to the fair share of its line, so that who passes several full
+ *                        links gets its share of the fullest (HPCC's MULTI_RATE)
+ *   window               rate x round trip
+ *   references           the hops' rates, at most twice the least, once a round trip: when something is acknowledged that was sent
+ *                        after they were last set. Every acknowledgement changes the rate, but from the same references, so that one
+ *                        congestion counts once
  *
- * The increase is a number, or grows with the root of the rate: between the line and a quarter of it by rate_ai to a half of it, and so on,
- * linearly in between. Many slow flows then add less in all, and a slow flow still adds more of what it has than a fast one.
+ * The increase is a number, or grows with the rate: by its root from a sixteenth of the line on (rate_ai at the line, a half of it at
+ * a quarter), below that by a third for each quarter, linearly in between. Many slow flows then add less in all, and a slow flow still
+ * adds more of what it has than a fast one.
  *
- * The first acknowledgement of what was sent after the reference was set changes nothing but U: a part of what it measures was sent
+ * The first acknowledgement of what was sent after the references were set changes nothing but U: a part of what it measures was sent
  * before. To many packets in flight that is nothing; to one in flight it is all, and its rate would answer everything twice.
  *
- * A hop that nothing is known of since the last acknowledgement (path_telemetry_last.h) has its queue alone; where that is so of all
- * hops, at least eta: such an acknowledgement multiplies the rate by no more than one. Where switches say the largest U of the path themselves it is taken as it is.
+ * A rate that falls below half of its reference between two commits is a commit, too: what is sent from now on is so much slower. What
+ * was sent before and is acknowledged later was sent by the references before the cut, and may cut again, but not raise. Without that a queue that drains
+ * brings back the rate that filled it.
+ *
+ * A hop that nothing is known of since the last acknowledgement (path_telemetry_last.h) begins with the flow's rate and a load of
+ * at least eta, so that its first word multiplies the rate by no more than one, and the path with a round trip that was never halved.
+ * Where switches say the largest U of the path themselves it is taken as it is, and the path is one hop.
  */
 #ifndef WEFT_ENCC_H
 #define WEFT_ENCC_H
@@ -29,6 +39,7 @@
 #define ENCC_RATE_MAX ((weft_u64)1 << 42)       /* bits/s: 4.4 Tb/s, so that products fit 64 bits */
 #define ENCC_ROUND_TRIP_MAX ((weft_u64)1 << 34) /* ns */
 #define ENCC_ETA_MAX 131072u                    /* 2.0 */
+#define ENCC_CUT_MOST ((weft_u64)1 << 21)       /* in 1/1024, so that products with rates fit 64 bits */
 #define ENCC_QUARTERS 6                         /* below the line's 4096th the increase stays */
 
 struct encc_params {
@@ -44,15 +55,27 @@ struct encc_params {
     weft_u32 pad_;
 };
 
+/* What a hop would have this flow send, were it the only one. */
+struct encc_hop {
+    weft_u64 reference; /* bits/s */
+    weft_u64 used;      /* U, in 1 / PATH_LOAD_ONE */
+};
+
 struct encc {
     struct encc_params params;
     weft_u64 rate, reference; /* bits/s */
-    weft_u64 used;            /* U, in 1 / PATH_LOAD_ONE */
-    weft_u64 committed_at;    /* ns, when the reference was last set */
+    weft_u64 used;            /* U of the most loaded hop, in 1 / PATH_LOAD_ONE */
+    weft_u64 committed_at;    /* ns, when the references were last set */
     weft_u64 sent_at;         /* ns, when the packet was sent that was last acknowledged */
     weft_u64 rtt_ns;          /* the last one that is known; 0: none */
-    weft_u32 stage;           /* increases since U was last at eta */
+    weft_u64 cut_q10;          /* by how much what was sent before committed_at was sent faster, in 1/1024; 0: not by much */
+    weft_u32 halvings;        /* of base_rtt_ns, to this path's */
     weft_u32 begun;           /* 1: committed_at counts */
+    weft_u32 stage;           /* increases since U was last at eta */
+    weft_u32 hops;            /* that the last acknowledgement told of; 1: the path as one */
+    weft_u32 path;            /* its number, where it is told as one */
+    weft_u32 pad_;
+    struct encc_hop each[PATH_HOPS_MOST];
     struct path_last last;
 };
 
@@ -84,97 +107,165 @@ static inline void encc_init(struct encc *s, const struct encc_params *params, w
 {
     s->params = *params;
     s->rate = s->reference = params->line_rate;
-    s->used = s->rtt_ns = 0;
+    s->used = s->rtt_ns = s->cut_q10 = 0;
     s->committed_at = s->sent_at = now;
-    s->stage = s->begun = 0;
+    s->halvings = s->begun = s->stage = s->hops = s->path = s->pad_ = 0;
+    for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++)
+        s->each[i] = (struct encc_hop){params->line_rate, 0};
     path_last_init(&s->last);
 }
 
 static inline weft_u64 encc_eta(const struct encc *s) { return s->params.eta_q16 * (PATH_LOAD_ONE >> 16); }
 
-/* Takes the most loaded hop into U. */
+/* This path's round trip without queues, within a factor of two. */
+static inline weft_u64 encc_trip_ns(const struct encc *s) { return s->params.base_rtt_ns >> s->halvings; }
+
+/* An acknowledged packet took so long: one halving an acknowledgement will do. */
+static inline void encc_took(struct encc *s, weft_u64 rtt_ns)
+{
+    weft_u64 half = encc_trip_ns(s) / 2;
+
+    if (rtt_ns && rtt_ns < half && half >= s->params.time_scale)
+        s->halvings++;
+}
+
+/* Takes each hop's load into its U. */
 static inline void encc_measure(struct encc *s, const struct cc_telemetry *telemetry, weft_u64 now)
 {
-    const weft_u64 round_trip_ns = s->params.base_rtt_ns / s->params.time_scale;
-    weft_u64 passed = path_last_passed(&s->last, s->params.time_scale, now), most = 0, ns = passed;
+    const weft_u64 passed = path_last_passed(&s->last, s->params.time_scale, now);
+    const weft_u64 round_trip_ns = encc_trip_ns(s) / s->params.time_scale;
     const weft_u32 free = s->params.queue_free / PATH_QUEUE_BYTES;
-    weft_u32 known = 0;
 
+    s->hops = 0;
     for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++) {
         struct path_between hop;
         weft_u64 load;
 
         if (!path_last_take(&s->last, telemetry, i, passed, &hop))
             continue;
+        s->hops = i + 1;
         hop.queue = hop.queue > free ? hop.queue - free : 0;
         load = path_queue_load(&hop, hop.ns > round_trip_ns ? hop.ns : round_trip_ns);
-        if (hop.ns) {
+        if (hop.ns)
             load += path_sent_load(&hop);
-            known = 1;
-        }
-        if (load > most) {
-            most = load;
-            ns = hop.ns ? hop.ns : passed;
-        }
+        if (load > PATH_LOAD_MOST)
+            load = PATH_LOAD_MOST;
+        if (hop.is_new) {
+            s->halvings = 0;
+            s->each[i].reference = s->reference;
+            s->each[i].used = load > encc_eta(s) ? load : encc_eta(s);
+        } else if (hop.ns)
+            s->each[i].used = path_load_average(s->each[i].used, load, hop.ns, round_trip_ns);
     }
-    if (most > PATH_LOAD_MOST)
-        most = PATH_LOAD_MOST;
-    if (!known && most < encc_eta(s))
-        most = encc_eta(s);
-    s->used = path_load_average(s->used, most, ns, round_trip_ns);
+}
+
+/* Takes what switches say themselves. A line is used once at most: what is above that waits, and has as long to drain as here. */
+static inline void encc_take_used(struct encc *s, const struct cc_telemetry *telemetry, weft_u64 now)
+{
+    const weft_u64 passed = path_last_passed(&s->last, s->params.time_scale, now);
+    const weft_u64 round_trip_ns = s->params.base_rtt_ns / s->params.time_scale;
+    weft_u64 used = path_used(telemetry) * (PATH_LOAD_ONE / PATH_USED_ONE);
+
+    if (used > PATH_LOAD_ONE && passed > round_trip_ns)
+        used = PATH_LOAD_ONE + (used - PATH_LOAD_ONE) * round_trip_ns / passed;
+    if (s->path != path_number(telemetry))
+        s->halvings = 0;
+    s->path = path_number(telemetry);
+    s->hops = 1;
+    s->each[0].used = used;
 }
 
 /* The reference times eta / U. */
-static inline weft_u64 encc_towards_eta(const struct encc *s)
+static inline weft_u64 encc_towards_eta(const struct encc *s, weft_u64 reference, weft_u64 used)
 {
-    weft_u64 used_q20 = s->used / (PATH_LOAD_ONE >> 20);
+    weft_u64 used_q20 = used / (PATH_LOAD_ONE >> 20);
 
-    return s->reference * s->params.eta_q16 * 16 / (used_q20 ? used_q20 : 1);
+    return reference * s->params.eta_q16 * 16 / (used_q20 ? used_q20 : 1);
 }
 
-/* What a round trip adds to the reference. */
-static inline weft_u64 encc_increase(const struct encc *s)
+/* What a round trip adds to a reference. */
+static inline weft_u64 encc_increase(const struct encc *s, weft_u64 reference)
 {
-    weft_u64 increase = s->params.rate_ai, top = s->params.line_rate, below;
+    weft_u64 top = s->params.line_rate, at_top = s->params.rate_ai, below, at_below = at_top / 2;
 
     if (!s->params.by_root)
-        return increase;
+        return at_top;
     for (weft_u32 i = 0; i < ENCC_QUARTERS; i++) {
-        if (s->reference >= top / 4)
+        if (reference >= top / 4)
             break;
         top /= 4;
-        increase /= 2;
+        at_top = at_below;
+        at_below = i ? at_top / 3 : at_top / 2;
     }
     below = top / 4;
-    if (s->reference < below || top == below)
-        return increase / 2;
-    return increase / 2 + (increase / 2 * ((s->reference - below) * 65536 / (top - below)) >> 16);
+    if (reference < below || top == below)
+        return at_below;
+    return at_below + ((at_top - at_below) * ((reference - below) * 65536 / (top - below)) >> 16);
+}
+
+/* Writes down the rates of all hops, `least` among them, for what is sent from now on. */
+static inline void encc_commit(struct encc *s, const weft_u64 *rates, weft_u64 least, weft_u64 now)
+{
+    for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++) {
+        if (i >= s->hops)
+            break;
+        s->each[i].reference = rates[i] < 2 * least ? rates[i] : 2 * least;
+    }
+    s->reference = least;
+    s->committed_at = now;
 }
 
 /* `sent_at`, `before`: of the packet that is acknowledged, and of the one that was before. */
 static inline void encc_react(struct encc *s, weft_u64 sent_at, weft_u64 before, weft_u64 now)
 {
     const struct encc_params *p = &s->params;
-    weft_u64 rate = s->reference;
-    weft_u32 stage = 0;
+    const int old = sent_at < s->committed_at, cut = old && s->cut_q10;
+    const int adds = s->stage < p->max_stage;
+    weft_u64 least = p->line_rate, rates[PATH_HOPS_MOST];
+    weft_u32 stage = s->stage + 1;
 
-    if (sent_at >= s->committed_at && before < s->committed_at)
+    if (!old && before < s->committed_at)
         return;
-    if (s->used >= encc_eta(s) || s->stage >= p->max_stage)
-        rate = encc_towards_eta(s);
-    else
-        stage = s->stage + 1;
-    rate += encc_increase(s);
-    if (rate < p->min_rate)
-        rate = p->min_rate;
-    if (rate > p->line_rate)
-        rate = p->line_rate;
-    s->rate = rate;
-    if (before < s->committed_at)
+    for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++) {
+        weft_u64 reference = s->each[i].reference, rate;
+
+        if (i >= s->hops)
+            break;
+        if (cut)
+            reference = reference * s->cut_q10 >> 10;
+        if (reference > p->line_rate)
+            reference = p->line_rate;
+        rate = reference;
+        if (s->each[i].used >= encc_eta(s) || !adds) {
+            rate = encc_towards_eta(s, rate, s->each[i].used);
+            stage = 0;
+        }
+        rate += encc_increase(s, reference);
+        if (rate < p->min_rate)
+            rate = p->min_rate;
+        if (rate > p->line_rate)
+            rate = p->line_rate;
+        rates[i] = rate;
+        if (rate < least)
+            least = rate;
+    }
+    if (cut && least >= s->rate - s->rate / 8) /* or rounding would cut again and again */
         return;
-    s->reference = rate;
-    s->stage = stage;
-    s->committed_at = now;
+    s->rate = least;
+    if (!old) {
+        s->stage = stage;
+        s->cut_q10 = 0;
+        encc_commit(s, rates, least, now);
+    } else if (cut || least < s->reference / 2) {
+        weft_u64 more = (s->reference << 10) / least;
+
+        if (more > ENCC_CUT_MOST)
+            more = ENCC_CUT_MOST;
+        s->cut_q10 = cut ? s->cut_q10 * more >> 10 : more;
+        if (s->cut_q10 > ENCC_CUT_MOST)
+            s->cut_q10 = ENCC_CUT_MOST;
+        encc_commit(s, rates, least, now);
+    }
 }
 
 static inline void encc_on_event(struct encc *s, const struct cc_event *event, const struct cc_telemetry *telemetry,
@@ -187,11 +278,16 @@ static inline void encc_on_event(struct encc *s, const struct cc_event *event, c
     if (!telemetry)
         return;
     if (path_is_used(telemetry))
-        s->used = path_used(telemetry) * (PATH_LOAD_ONE / PATH_USED_ONE);
+        encc_take_used(s, telemetry, now);
     else if (path_hops(telemetry))
         encc_measure(s, telemetry, now);
     else
         return;
+    s->used = 0;
+    for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++)
+        if (i < s->hops && s->each[i].used > s->used)
+            s->used = s->each[i].used;
+    encc_took(s, event->rtt_ns);
     s->sent_at = now - (s->rtt_ns ? s->rtt_ns : s->params.base_rtt_ns);
     if (!s->begun) {
         s->begun = 1;
@@ -212,7 +308,7 @@ static inline weft_u64 encc_rate_at(const struct encc *s, weft_u64 now)
 static inline weft_u64 encc_window_at(const struct encc *s, weft_u64 now)
 {
     (void)now;
-    return path_bytes_in(s->rate, s->params.base_rtt_ns);
+    return path_bytes_in(s->rate, encc_trip_ns(s));
 }
 
 static inline weft_u32 encc_path_at(const struct encc *s, const struct cc_choice *choice, weft_u64 now)

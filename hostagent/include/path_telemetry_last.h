@@ -30,6 +30,7 @@ struct path_between {
     weft_u32 ns;    /* of the fabric; 0: not known, and neither is `sent` */
     weft_u32 sent;  /* in PATH_SENT_BYTES */
     weft_u32 queue; /* in PATH_QUEUE_BYTES; the less of both records, where both are */
+    weft_u32 is_new; /* 1: nothing is known of what it did before */
 };
 
 static inline void path_last_init(struct path_last *s)
@@ -60,6 +61,7 @@ static inline int path_last_take(struct path_last *s, const struct cc_telemetry 
     path_hop_read(t, i, &hop);
     out->units = hop.rate >> 16;
     out->ns = out->sent = 0;
+    out->is_new = 1;
     out->queue = hop.queue;
     if (!hop.hop || !out->units) {
         last->hop = 0;
@@ -68,10 +70,13 @@ static inline int path_last_take(struct path_last *s, const struct cc_telemetry 
     if (last->hop == hop.hop && passed < PATH_SILENT_NS) {
         weft_u32 ns = path_since(hop.at, last->at);
 
-        if (!ns)
+        if (!ns) {
+            out->is_new = 0;
             return 1; /* what was sent in between is counted when time has passed */
+        }
         if (ns <= passed + PATH_BACK_NS && ns * out->units < PATH_SENT_WRAPS * 1000000000) {
             out->ns = ns;
+            out->is_new = 0;
             out->sent = path_since(hop.sent, last->sent);
             if (last->queue < out->queue)
                 out->queue = last->queue;

@@ -62,12 +62,16 @@ def telemetry(hops: Sequence[Hop]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Between:
-    """A hop between two acknowledgements; `ns` 0: it is not known what it did in between."""
+    """A hop between two acknowledgements; `ns` 0: it is not known what it did in between.
+
+    `is_new`: nothing is known of what it did before, either.
+    """
 
     hop: Hop
     ns: int
     sent: int
     queue: int
+    is_new: bool = False
 
     @property
     def sent_share(self) -> float:
@@ -105,10 +109,10 @@ class Last:
     @staticmethod
     def _between(before: Hop | None, hop: Hop, passed: float) -> Between:
         if before is None or before.number != hop.number or passed >= SILENT_NS:
-            return Between(hop, 0, 0, hop.queue)
+            return Between(hop, 0, 0, hop.queue, is_new=True)
         ns = hop.at - before.at
         if ns <= 0 or ns * hop.units * RATE_UNIT_BPS >= 8e9 * SENT_BYTES * WRAPS:
-            return Between(hop, 0, 0, hop.queue)
+            return Between(hop, 0, 0, hop.queue, is_new=ns != 0)
         return Between(hop, ns, hop.sent - before.sent, min(before.queue, hop.queue))
 
 

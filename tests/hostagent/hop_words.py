@@ -35,7 +35,9 @@ def walked(
     steps["kind"] = native().lib.CC_ACKED
     steps["bytes"] = 4096
     known = random.random(shape) < 0.8
-    steps["rtt_ns"] = np.where(known, trip[:, None] * random.integers(1, 4, shape, np.uint64), 0)
+    steps["rtt_ns"] = np.where(
+        known, trip[:, None] * random.integers(1, 13, shape, np.uint64) // np.uint64(4), 0
+    )
     steps["asks"][:, -1] = 1
     steps["state"] = np.arange(n, dtype=np.uint32)[:, None]
     told = _told(random, steps["now"] // scale[:, None])

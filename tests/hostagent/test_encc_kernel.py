@@ -24,7 +24,8 @@ from tests.hostagent.native_replay import agreed, header
 pytestmark = pytest.mark.root
 
 SOME, MANY = 100_000, int(os.environ.get("WEFT_ENCC_SEQUENCES", "1000000"))
-USED, STAGE = 9, 13  # words of struct encc
+USED, CUT, HALVINGS, STAGE = 9, 13, 14, 15  # words of struct encc
+LOW = np.uint64(0xFFFFFFFF)
 
 
 @pytest.fixture(scope="module")
@@ -80,21 +81,25 @@ def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
         "by_root", "queue_free",
     ]  # fmt: skip
     assert ffi.sizeof("struct encc_params") == 7 * 8
-    assert ffi.offsetof("struct encc", "used") == 8 * USED
-    assert ffi.offsetof("struct encc", "stage") == 8 * STAGE
+    for name, word in (("used", USED), ("cut_q10", CUT), ("halvings", HALVINGS), ("stage", STAGE)):
+        assert ffi.offsetof("struct encc", name) == 8 * word
     assert ffi.sizeof("struct cc_telemetry") == TELEMETRY.itemsize
 
 
 @pytest.mark.parametrize("total", [SOME, pytest.param(MANY, marks=pytest.mark.long)])
 def test_kernel_and_native_header_agree(kernel: Kernel, total: int) -> None:
-    limited = loaded = full = begun = stages = 0
+    limited = loaded = full = begun = stages = cuts = halved = 0
     for each in agreed(header("encc"), kernel, np.random.default_rng(22), total, sequences):
-        line, used = each.params[:, 0], each.states[:, USED]
+        line, states = each.params[:, 0], each.states
+        used = states[:, USED]
         limited += int((each.rates < line).sum())
         loaded += int(((used > 1 << 24) & (used < 1 << 28)).sum())
         full += int((used == 64 << 26).sum())
-        stages += int(((each.states[:, STAGE] & np.uint64(0xFFFFFFFF)) > 0).sum())
-        begun += int((each.states[:, STAGE] >> np.uint64(32)).sum())
+        stages += int(((states[:, STAGE] & LOW) > 0).sum())
+        cuts += int((states[:, CUT] > 0).sum())
+        halved += int(((states[:, HALVINGS] & LOW) > 0).sum())
+        begun += int((states[:, HALVINGS] >> np.uint64(32)).sum())
     # The events did something, and all kinds of it.
     assert begun > 0.8 * total and limited > total // 4
-    assert loaded > total // 10 and full > total // 50 and stages > total // 100
+    assert loaded > total // 10 and full > total // 50
+    assert min(stages, cuts, halved) > total // 200, (stages, cuts, halved)
