@@ -7,7 +7,8 @@
  *   load of a hop        what it sent since the last acknowledgement / its line + its queue / (its line x round trip, or that
  *                        time where it is longer: who hears seldom has as long to drain it). The first queue_free bytes of a queue
  *                        count as none: a packet finds others in front of it, never its own, so that slow flows see longer queues
- *   U of a hop           its load, averaged over a round trip
+ *   U of a hop           its load, averaged over two round trips: one holds too few packets where lines are slow, and what one packet more or
+ *                        less makes of U decides who gets more
  *   rate of a hop        U >= eta, or after max_stage increases: reference x eta / U + increase; else: reference + increase
  *   rate                 the least of the hops': each hop's comes to the fair share of its line, so that who passes several full
  *                        links gets its share of the fullest (HPCC's MULTI_RATE)
@@ -40,6 +41,7 @@
 #define ENCC_ROUND_TRIP_MAX ((weft_u64)1 << 34) /* ns */
 #define ENCC_ETA_MAX 131072u                    /* 2.0 */
 #define ENCC_CUT_MOST ((weft_u64)1 << 21)       /* in 1/1024, so that products with rates fit 64 bits */
+#define ENCC_AVERAGE 2                          /* round trips */
 #define ENCC_QUARTERS 6                         /* below the line's 4096th the increase stays */
 
 struct encc_params {
@@ -98,8 +100,8 @@ static inline const char *encc_invalid(const struct encc_params *p)
         return "by_root is 0 or 1";
     if (p->base_rtt_ns < p->time_scale || p->base_rtt_ns >= ENCC_ROUND_TRIP_MAX)
         return "base_rtt_ns is from 1 ns of the fabric to 2^34 - 1";
-    if (p->base_rtt_ns / p->time_scale > PATH_ROUND_TRIP_MOST)
-        return "base_rtt_ns is at most 2^31 ns of the fabric";
+    if (p->base_rtt_ns / p->time_scale > PATH_ROUND_TRIP_MOST / ENCC_AVERAGE)
+        return "base_rtt_ns is at most 2^30 ns of the fabric";
     return 0;
 }
 
@@ -155,7 +157,7 @@ static inline void encc_measure(struct encc *s, const struct cc_telemetry *telem
             s->each[i].reference = s->reference;
             s->each[i].used = load > encc_eta(s) ? load : encc_eta(s);
         } else if (hop.ns)
-            s->each[i].used = path_load_average(s->each[i].used, load, hop.ns, round_trip_ns);
+            s->each[i].used = path_load_average(s->each[i].used, load, hop.ns, ENCC_AVERAGE * round_trip_ns);
     }
 }
 

@@ -80,10 +80,10 @@ class Plain:
             if each.is_new:
                 self.base = self.given.base_rtt_ns
                 kept.reference, kept.used = self.reference, max(load, self.eta)
-            elif each.ns >= trip:
+            elif each.ns >= 2 * trip:
                 kept.used = load
             elif each.ns:
-                kept.used += (load - kept.used) * each.ns / trip
+                kept.used += (load - kept.used) * each.ns / (2 * trip)
             self.tie |= kept.used != self.eta and abs(kept.used - self.eta) < 1e-6
 
     def _increase(self, reference: float) -> float:

@@ -98,7 +98,7 @@ def test_a_rate_that_the_integers_do_not_hold() -> None:
 
 WRONG = {
     "base_rtt_ns is from 1 ns of the fabric": {"base_rtt_ns": 0},
-    "base_rtt_ns is at most 2.31 ns of the fabric": {"base_rtt_ns": 1 << 33},
+    "base_rtt_ns is at most 2.30 ns of the fabric": {"base_rtt_ns": 1 << 33},
     "line_rate is from 1 to 2.42": {"line_rate": MAX_RATE_BPS + 1},
     "min_rate is from 1 to line_rate": {"min_rate": 0},
     "rate_ai is at most": {"rate_ai": MAX_RATE_BPS + 1},
