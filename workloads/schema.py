@@ -21,9 +21,17 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
 from topologies.document import Document
 from topologies.errors import TopologyError
@@ -43,7 +51,7 @@ from topologies.fields import (
 from topologies.schema import schema_problem
 from topologies.units import parse_share, parse_size
 from workloads.job_schema import JobEntry
-from workloads.transport_schema import Operation, transport_entry
+from workloads.transport_schema import Operation, TransportFields, transport_entry
 
 if TYPE_CHECKING:
     from workloads.transport_schema import TransportFields as TransportEntry
@@ -407,9 +415,18 @@ class RunEntry(Model):
 
 def completed() -> type[RunEntry]:
     """Return the form of a run file, of which every part is known when the first one is read."""
+    transport = transport_entry()
     if not RunEntry.__pydantic_complete__:
-        RunEntry.model_rebuild(_types_namespace={"TransportEntry": transport_entry()})
-    return RunEntry
+        RunEntry.model_rebuild(_types_namespace={"TransportEntry": transport})
+    return _with_transport(transport)
+
+
+@cache
+def _with_transport(transport: type[TransportFields]) -> type[RunEntry]:
+    """Return the form with the senders that are known now, if not those of the first one."""
+    if RunEntry.model_fields["transport"].annotation == transport | None:
+        return RunEntry
+    return create_model("RunEntry", __base__=RunEntry, transport=(transport | None, None))
 
 
 def validate_run(document: Document) -> RunEntry:

@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -159,6 +160,21 @@ def install(found: Iterable[Sender]) -> None:
     if twice:
         raise ValueError(f"two mechanisms' senders have {', '.join(sorted(twice))}")
     _installed = all_of_them
+
+
+@contextmanager
+def with_sender(more: Sender) -> Iterator[None]:
+    """Let what this process reads and plans meanwhile know one sender more, behind the others.
+
+    For an algorithm of one's own: run files name it as any other. Raises ValueError for a name or
+    key that is there already.
+    """
+    before = senders()
+    install((*before, more))
+    try:
+        yield
+    finally:
+        install(before)
 
 
 DEFAULT = ""

@@ -34,7 +34,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model, field
 
 from topologies.fields import Count, CountOrNone, Model, Moment
 from topologies.units import parse_size
-from workloads.senders import choices, senders
+from workloads.senders import Sender, choices, senders
 
 PAYLOADS = (256, 512, 1024, 2048, 4096)
 MAX_WINDOW = {"go-back-n": 1 << 22, "selective-repeat": 8192}  # hostagent/rnic/core/card.h
@@ -147,11 +147,15 @@ class TransportFields(Model):
         return self.udp_ports if self.chosen is None else self.chosen.paths
 
 
-@cache
 def transport_entry() -> type[TransportFields]:
     """Return the schema with the names and the keys of all senders; the first is the default."""
+    return _transport_entry(senders())
+
+
+@cache
+def _transport_entry(known: tuple[Sender, ...]) -> type[TransportFields]:
     names = (*(each.name for each in choices()), "none")
     added: Any = {"congestion_control": (Literal[names], names[0])}
-    for each in senders():
+    for each in known:
         added |= {name: (key.type, key.default) for name, key in each.keys.items()}
     return create_model("TransportEntry", __base__=TransportFields, **added)

@@ -1,6 +1,9 @@
 #include "alone.h"
 
-void alone_event(struct cc_slot *slot, const struct cc_event *event, uint64_t now) { cc_on_event(slot, event, NULL, now); }
+void alone_event(struct cc_slot *slot, const struct cc_event *event, const struct cc_telemetry *telemetry, uint64_t now)
+{
+    cc_on_event(slot, event, telemetry, now);
+}
 
 uint64_t alone_elapse(struct cc_slot *slot, uint64_t now) { return cc_elapse(slot, now); }
 

@@ -4,7 +4,7 @@
 
 #include "cc.h"
 
-void alone_event(struct cc_slot *slot, const struct cc_event *event, uint64_t now);
+void alone_event(struct cc_slot *slot, const struct cc_event *event, const struct cc_telemetry *telemetry, uint64_t now);
 uint64_t alone_elapse(struct cc_slot *slot, uint64_t now);
 uint64_t alone_rate(const struct cc_slot *slot, uint64_t now);
 uint64_t alone_window(const struct cc_slot *slot, uint64_t now);

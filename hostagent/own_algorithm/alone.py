@@ -52,10 +52,15 @@ class Slot:
     alone: Alone
     raw: Any
 
-    def event(self, now: int, **fields: int) -> None:
-        """Something has happened: the fields of struct cc_event."""
-        event = self.alone.ffi.new("struct cc_event *", fields)
-        self.alone.lib.alone_event(self.raw, event, now)
+    def event(self, now: int, telemetry: Mapping[str, Any] | None = None, **fields: int) -> None:
+        """Something has happened: the fields of struct cc_event.
+
+        `telemetry`: those of struct cc_telemetry, what switches wrote into what is acknowledged.
+        """
+        ffi = self.alone.ffi
+        event = ffi.new("struct cc_event *", fields)
+        told = ffi.NULL if telemetry is None else ffi.new("struct cc_telemetry *", telemetry)
+        self.alone.lib.alone_event(self.raw, event, told, now)
 
     def elapse(self, now: int) -> int:
         """Bring it up to a time, and return its rate."""

@@ -43,6 +43,13 @@ def step_type(algorithm: Replay) -> np.dtype[np.void]:
     return cast("np.dtype[np.void]", np.dtype(layout))
 
 
+def told_type(algorithm: Replay) -> np.dtype[np.void]:
+    """Return numpy's form of struct cc_telemetry."""
+    length = algorithm.ffi.typeof("struct cc_telemetry").fields[-1][1].type.length
+    single = [(name, "u1") for name in ("format", "hops", "cut", "pad_")]
+    return np.dtype([("bytes", "<u4"), *single, ("data", "u1", length)])
+
+
 def _fields(algorithm: Replay, of: str, at: int) -> list[tuple[str, str, int]]:
     rows: list[tuple[str, str, int]] = []
     for name, field in algorithm.ffi.typeof(of).fields:
@@ -73,10 +80,20 @@ class InKernel:
     states: Words
     rates: Words
     next_step: npt.NDArray[np.uint32]
+    told: Steps | None = None
 
-    def replayed(self, steps: Steps, states: Words) -> Words:
-        """Do steps on states, which are changed; return what rates they ask for."""
+    def replayed(self, steps: Steps, states: Words, told: Steps | None = None) -> Words:
+        """Do steps on states, which are changed; return what rates they ask for.
+
+        `told`: the telemetry of each step, where the program was loaded with room for it; none
+        where its format is 0.
+        """
         n = len(states)
+        if self.told is not None:
+            if told is None:
+                self.told[: len(steps)] = np.zeros((), self.told.dtype)
+            else:
+                self.told[: len(told)] = told
         self.states[:n] = states
         self.steps[: len(steps)] = steps
         self.next_step[0] = 0
@@ -88,8 +105,12 @@ class InKernel:
 
 
 @contextmanager
-def in_kernel(built: Built, algorithm: Replay) -> Iterator[InKernel]:
+def in_kernel(
+    built: Built, algorithm: Replay, *, telemetry: bool = False
+) -> Iterator[InKernel]:
     """Load the replay program with an algorithm of `built`.
+
+    `telemetry`: with room for what comes with each step.
 
     Raises AgentError where nothing can be loaded or it does not compile, VerifierRefusal where the
     kernel refuses it.
@@ -101,6 +122,7 @@ def in_kernel(built: Built, algorithm: Replay) -> Iterator[InKernel]:
     from bcc import BPF  # a Debian package, which may be missing
 
     flags = [f"-I{BPF_DIRECTORY}", f"-I{built.include}", f"-DALGORITHM={algorithm.name}"]
+    flags += ["-DWITH_TELEMETRY"] if telemetry else []
     said = Captured()
     try:
         with said:
@@ -115,12 +137,19 @@ def in_kernel(built: Built, algorithm: Replay) -> Iterator[InKernel]:
         bpf.cleanup()
         raise VerifierRefusal(f"the kernel refuses it: {refusal(said.text)}", said.text) from None
     try:
-        yield _mapped(bpf, program.fd, step_type(algorithm), algorithm.state_bytes())
+        told = told_type(algorithm) if telemetry else None
+        yield _mapped(bpf, program.fd, step_type(algorithm), algorithm.state_bytes(), told)
     finally:
         bpf.cleanup()
 
 
-def _mapped(bpf: Any, program: int, step: np.dtype[np.void], state_bytes: int) -> InKernel:
+def _mapped(
+    bpf: Any,
+    program: int,
+    step: np.dtype[np.void],
+    state_bytes: int,
+    told: np.dtype[np.void] | None,
+) -> InKernel:
     def mapped(table: str, size: int) -> mmap.mmap:
         whole = (size + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE
         return mmap.mmap(bpf[table.encode()].map_fd, whole)
@@ -133,4 +162,7 @@ def _mapped(bpf: Any, program: int, step: np.dtype[np.void], state_bytes: int) -
         states.reshape(STATES, -1),
         np.frombuffer(mapped("rates", STATES * 8), np.uint64, STATES),
         np.frombuffer(mapped("next_step", 4), np.uint32, 1),
+        None
+        if told is None
+        else np.frombuffer(mapped("told", STEPS * told.itemsize), told, STEPS),
     )
