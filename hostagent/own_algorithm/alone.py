@@ -29,9 +29,13 @@ NO_PATH = 0xFFFFFFFF
 class Alone(Replay):
     """The header's code, loaded. A header that crashes takes this process along: see `apart`."""
 
-    def __init__(self, built: Built) -> None:
-        """Raises softswitch.core.extension.CoreBuildError."""
-        super().__init__(built.own[-1].name, *_library(built.include, built.part("alone")))
+    def __init__(self, built: Built, name: str | None = None) -> None:
+        """`name`: which one of those that were built together, None for the last.
+
+        Raises softswitch.core.extension.CoreBuildError.
+        """
+        chosen = built.own[-1].name if name is None else name
+        super().__init__(chosen, *_library(built.include, built.part("alone")))
 
     def refusal(self, fields: Mapping[str, int]) -> str | None:
         """Return why parameters are refused; None: they are not."""

@@ -105,9 +105,7 @@ class InKernel:
 
 
 @contextmanager
-def in_kernel(
-    built: Built, algorithm: Replay, *, telemetry: bool = False
-) -> Iterator[InKernel]:
+def in_kernel(built: Built, algorithm: Replay, *, telemetry: bool = False) -> Iterator[InKernel]:
     """Load the replay program with an algorithm of `built`.
 
     `telemetry`: with room for what comes with each step.
@@ -162,7 +160,5 @@ def _mapped(
         states.reshape(STATES, -1),
         np.frombuffer(mapped("rates", STATES * 8), np.uint64, STATES),
         np.frombuffer(mapped("next_step", 4), np.uint32, 1),
-        None
-        if told is None
-        else np.frombuffer(mapped("told", STEPS * told.itemsize), told, STEPS),
+        None if told is None else np.frombuffer(mapped("told", STEPS * told.itemsize), told, STEPS),
     )

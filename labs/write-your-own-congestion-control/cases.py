@@ -66,10 +66,11 @@ class Seen:
         worst = 0.0
         for each in np.unique(port[chosen]):
             rows = chosen & (port == each)
-            whole = np.zeros(samples + 1)
-            place = np.minimum(((at[rows] - first) * 1000).astype(int), samples)
-            np.add.at(whole, place, size[rows])
-            worst = max(worst, float(np.percentile(whole[:samples], percent)))
+            whole = np.zeros(samples)
+            # Samples are a microsecond apart, the first one a microsecond behind `first`.
+            place = np.rint((at[rows] - first) * 1000).astype(int) - 1
+            np.add.at(whole, np.clip(place, 0, samples - 1), size[rows])
+            worst = max(worst, float(np.percentile(whole, percent)))
         return worst / 1000
 
     def line(self, step: float) -> list[tuple[float, float]]:
@@ -145,7 +146,7 @@ LEAVE = Case("leave", 2.5, 3)
 NEAR_FAR = Case("near-far", 4, 6)
 """Two at the receiver's leaf, two at 2 km: 5 us and 25 us of round trip."""
 TWO_LINKS = Case("two-links", 1.5, 3)
-"""A flow through both of two full links, of which the last one is only one."""
+"""Six through a first full link, of which one goes on through a second that another one fills."""
 LOSSY = Case("lossy", 1, 3)
 """Acknowledgements are lost, data is not."""
 MICE = Case("mice", 1, 3)

@@ -26,8 +26,8 @@ CNP, NOTIFIED = 0, 3
 """Kinds of events: enum cc_event_kind."""
 TELEMETRY = 4
 """enum cc_want."""
-CNP_INTERVAL_NS = 4000
-"""A receiver sends a CNP that often at most: that of hpcc-dcqcn (mechanisms/dcqcn)."""
+CNP_INTERVAL_NS = 500
+"""A receiver sends a CNP that often at most: that of hpcc-dcqcn at 100 Gb/s (mechanisms/dcqcn)."""
 PS_PER_NS = 1000
 LEAST_PART = 4000
 """The least rate is this part of the line, as ENCC has it."""

@@ -16,7 +16,7 @@ from . import header_alone, headers, in_kernel, in_runs
 from .bench import Bench
 
 ITEM_S = 120.0
-"""An item takes some seconds, the first run builds the simulator's engine: a quarter minute more."""
+"""An item takes some seconds; the first run builds the simulator's engine: a quarter minute."""
 
 
 def read(path: Path) -> Built:

@@ -42,7 +42,7 @@ def built(path: Path) -> Built:
         if found[1] in installed:
             line = own.text[: found.start()].count("\n") + 1
             wrong = f"includes {found[1]}.h, an algorithm"
-            raise OwnAlgorithmError(path, line, wrong, "write your own, without those that are there")
+            raise OwnAlgorithmError(path, line, wrong, "write your own, without theirs")
     made = own_algorithm.built(own)
     there = Alone(made).ffi.typeof(f"struct {own.name}_params").fields
     if tuple(name for name, _ in there) != FIELDS:

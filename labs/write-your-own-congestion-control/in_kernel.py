@@ -100,9 +100,9 @@ def steps_of(
     return steps.reshape(-1), told.reshape(-1)
 
 
-def _rate_words(bps: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> np.ndarray[
-    tuple[int, ...], np.dtype[np.int64]
-]:
+def _rate_words(
+    bps: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     units = (bps / 65536).astype(np.int64)
     exponent = np.maximum(np.floor(np.log2(units)).astype(np.int64) - 11, 0)
     return np.asarray(exponent << 12 | units >> exponent)

@@ -32,6 +32,8 @@ CNP_NS = 4000
 VALIDITY_UNIT_NS, RATE_UNIT_BPS = 256, 1 << 16
 """What fast CNPs count in, in the fabric (docs/wire-formats.md)."""
 MOST_HOPS = 5
+BUSY = 0.9
+"""Of its line, from which on a switch says what is left of it."""
 
 
 def rate_word(bps: int) -> int:
@@ -192,11 +194,22 @@ class Path:
         if self.hears >> CNP & 1 and queue > MARKED_BYTES and self.now >= self.cnp_at + CNP_NS:
             self.cnp_at = self.now
             self.slot.event(self.clock, kind=CNP)
-        if self.hears >> NOTIFIED & 1 and queue > 0:
-            left = int((1 - self.taken) * 0.95 * self.shape.line) // RATE_UNIT_BPS
+        busy = self.flight[-STEPS // 2][4] / self.shape.line + self.taken
+        if self.hears >> NOTIFIED & 1 and (queue > 0 or busy > BUSY):
+            left = max(int((1 - self.taken) * 0.95 * self.shape.line) // RATE_UNIT_BPS, 1)
             validity = (2 * self.shape.trip // VALIDITY_UNIT_NS).bit_length()
             self.slot.event(self.clock, kind=NOTIFIED, number=1 << 16 | self.shape.full, rate=left,
                             validity=validity)  # fmt: skip
+
+    def pause(self, ns: int, others: float) -> None:
+        """Let nothing be sent for so long, while others take so much of the line.
+
+        What was on its way is gone: the next packet is one that is sent then.
+        """
+        self.now += ns
+        self.queue = 0.0
+        self.sent += others * self.shape.line / 8 * ns / SECOND
+        self.flight, self.leaves = [], []
 
     def run(self, trips: int) -> Path:
         """Let so many round trips pass."""

@@ -76,6 +76,7 @@ LABS = (
     "load-balancing",
     "long-haul-fast-cnp",
     "rate-by-hand",
+    "write-your-own-congestion-control",
 )
 """Labs that run in virtual time; others have nothing that is the same each time."""
 
