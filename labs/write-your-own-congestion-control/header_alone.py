@@ -329,7 +329,7 @@ def items() -> Sequence[Item]:
         alone("wraps", "TODO 1: counters wrap", "the same as without",
               "TODO 1: path_since, for bytes and for times", wraps),
         alone("again", "TODO 1: twice, and late", "says nothing of load",
-              "TODO 1: no time between two records, or 2^24 less a little: leave them alone", again),
+              "TODO 1: no time between two records, or 2^24 less a bit: leave them alone", again),
         alone("another-path", "TODO 1: another path", "its counters say nothing of the old one's",
               "TODO 1: compare the hop's number with the one that is remembered", another_path),
         alone("idle", "TODO 4: a pause", "nothing follows from what was before it",

@@ -127,7 +127,7 @@ def items() -> Sequence[Item]:
 
     return (
         run(INCAST, 2, "16 to one", "a full link, no queue, the same for all",
-            "TODO 2 to 4: less than a packet a round trip each; the window, and what a queue counts",
+            "TODO 2 to 4: less than a packet a round trip each; what does a queue count?",
             shared(INCAST)),
         run(JOIN, 2, "a fifth comes", "2 ms later all have the same",
             "TODO 3: multiplying alone leaves everybody's share as it is; what is added moves it",

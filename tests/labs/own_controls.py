@@ -34,7 +34,9 @@ enum { own_cc_HEARS = HEARS_OF };
 enum { own_cc_WANTS = WANTS_OF };
 static inline const char *own_cc_invalid(const struct own_cc_params *p)
 {
-    if (!p->line_rate || !p->min_rate || p->min_rate > p->line_rate || !p->time_scale || p->base_rtt_ns < p->time_scale)
+    if (!p->line_rate || !p->min_rate || p->min_rate > p->line_rate)
+        return "out of range";
+    if (!p->time_scale || p->base_rtt_ns < p->time_scale)
         return "out of range";
     return 0;
 }
@@ -54,7 +56,8 @@ static inline void own_cc_init(struct own_cc *s, const struct own_cc_params *par
     INIT
     own_cc_elapse(s, now);
 }
-static inline void own_cc_on_event(struct own_cc *s, const struct cc_event *event, const struct cc_telemetry *telemetry, weft_u64 now)
+static inline void own_cc_on_event(struct own_cc *s, const struct cc_event *event,
+                                   const struct cc_telemetry *telemetry, weft_u64 now)
 {
     ON_EVENT
     own_cc_elapse(s, now);
@@ -63,7 +66,8 @@ static inline weft_u64 own_cc_window_at(const struct own_cc *s, weft_u64 now)
 {
     WINDOW_AT
 }
-static inline weft_u32 own_cc_path_at(const struct own_cc *s, const struct cc_choice *choice, weft_u64 now)
+static inline weft_u32 own_cc_path_at(const struct own_cc *s, const struct cc_choice *choice,
+                                       weft_u64 now)
 {
     (void)s, (void)choice, (void)now;
     return CC_NO_PATH;
@@ -173,7 +177,9 @@ const struct own_cc_params *p = &s->params;
     if (s->rate > p->line_rate)
         s->rate = p->line_rate;
 """,
-    WINDOW_AT="(void)now;\n    return s->rate / 1000 * (s->params.base_rtt_ns / 1000) / 8000 * 3 / 2;",
+    WINDOW_AT="""\
+(void)now;
+    return s->rate / 1000 * (s->params.base_rtt_ns / 1000) / 8000 * 3 / 2;""",
 )
 """By round trips alone: another part of the line each round trip, less where one is long."""
 
