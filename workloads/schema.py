@@ -426,7 +426,8 @@ def _with_transport(transport: type[TransportFields]) -> type[RunEntry]:
     """Return the form with the senders that are known now, if not those of the first one."""
     if RunEntry.model_fields["transport"].annotation == transport | None:
         return RunEntry
-    return create_model("RunEntry", __base__=RunEntry, transport=(transport | None, None))
+    field: Any = (transport | None, None)
+    return create_model("RunEntry", __base__=RunEntry, transport=field)
 
 
 def validate_run(document: Document) -> RunEntry:

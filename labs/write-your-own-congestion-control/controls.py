@@ -101,7 +101,7 @@ class Control:
             least = max(line_rate_bps // LEAST_PART, 1)
             return Parameters(line_rate_bps, least, 0, 1, interval)
 
-        def of_fabric(given: Any, topology: Topology) -> Parameters:
+        def of_fabric(given: Parameters, topology: Topology) -> Parameters:
             trip = -(-longest_round_trip_ps(topology) // PS_PER_NS)
             return replace(given, base_rtt_ns=trip)
 

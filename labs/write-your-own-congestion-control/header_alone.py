@@ -253,7 +253,7 @@ def again(bench: Bench, random: Random) -> Rows:
 def another_path(bench: Bench, random: Random) -> Rows:
     """Other ports, whose clocks and counters have nothing to do with the old ones."""
     shape = Shape.drawn(random)
-    said = []
+    said: list[float] = []
     rows: Rows = []
     at, number = random.randrange(WRAPS), random.randrange(100, 60_000)
     for sent in (0, WRAPS << 5, random.randrange(WRAPS) * SENT_BYTES):
@@ -310,7 +310,7 @@ def slow_motion(bench: Bench, random: Random) -> Rows:
         rows.append(same(what, usual.rate(), slow.rate(), SAME))
     window = usual.slot.window(usual.clock), slow.slot.window(slow.clock)
     right = abs(window[0] - window[1]) <= SAME * max(window) + 1
-    rows.append(Detail("its window in bytes", *map(str, window), right))
+    rows.append(Detail("its window in bytes", str(window[0]), str(window[1]), right))
     return [adapts(bench, usual), *rows]
 
 
