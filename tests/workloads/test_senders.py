@@ -1,0 +1,71 @@
+"""A sender more for a while: run files name it meanwhile, and not before or after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from topologies.errors import TopologyError
+from workloads.loader import read_run
+from workloads.senders import Sender, senders, with_sender
+from workloads.transport import transport_for
+
+RUN = """
+topology: {generator: single, hosts: 3, link: {rate: 100Gbps, delay: 1us, queue: 1MB}}
+transport: {congestion_control: mine}
+traffic: [{incast: {to: h1, from: [h2, h3], bytes: 1MB}}]
+"""
+
+
+@dataclass(frozen=True)
+class Mine:
+    """Parameters of the line alone."""
+
+    line_rate_bps: int
+    receiver_cnp_interval_ns: int | None = None
+
+    def fields(self) -> Mapping[str, int]:
+        return {"line_rate": self.line_rate_bps}
+
+    def with_time_scale(self, scale: int) -> Mine:
+        return Mine(self.line_rate_bps // scale)
+
+
+MINE = Sender("mine", "mine", "my_algorithm", lambda _, line_rate_bps: Mine(line_rate_bps))
+
+
+def assert_unknown() -> None:
+    with pytest.raises(TopologyError, match="congestion_control"):
+        read_run(RUN)
+
+
+def test_run_file_names_it_meanwhile_and_no_longer() -> None:
+    before = senders()
+    assert_unknown()
+    for _ in range(2):
+        with with_sender(MINE):
+            entry: Any = read_run(RUN).transport
+            assert entry.congestion_control == "mine"
+            planned = transport_for(entry, 10**11)
+            assert planned.fields(10) == {"my_algorithm": {"line_rate": 10**10}}
+            assert read_run(RUN.replace("mine", "none")).transport is not None
+        assert senders() == before
+        assert_unknown()
+
+
+def test_sender_is_gone_after_an_error() -> None:
+    before = senders()
+    with pytest.raises(ZeroDivisionError), with_sender(MINE):
+        _ = 1 // 0
+    assert senders() == before
+
+
+def test_name_that_is_there_already_is_refused() -> None:
+    before = senders()
+    words = "two mechanisms' senders have mine"
+    with with_sender(MINE), pytest.raises(ValueError, match=words), with_sender(MINE):
+        pass
+    assert senders() == before
