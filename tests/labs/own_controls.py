@@ -275,7 +275,7 @@ IN_RUNS: dict[str, tuple[list[tuple[str, str]], dict[str, str]]] = {
         [(QUEUE, "since + trip, hop->rate) * 0")], {"incast": "the fullest queue"},
     ),
     "every_acknowledgement": (
-        [(ONCE, "    (void)sent_at;\n")], {"join": "all together", "mice": "the two long ones"},
+        [(ONCE, "    (void)sent_at;\n")], {"join": "all together", "lossy": "all together"},
     ),
     "no_window": (
         [(WINDOW, "    return rate && ns ? CC_NO_LIMIT : 0;\n")], {"incast": "the fullest queue"},
@@ -286,14 +286,15 @@ IN_RUNS: dict[str, tuple[list[tuple[str, str]], dict[str, str]]] = {
     "halves": (
         [(CHANGE, CHANGE.replace("s->rate * OWN_CC_ETA / (s->used ? s->used : 1)",
                                  "(s->used > OWN_CC_ETA ? s->rate / 2 : s->rate)"))],
-        {"join": "Jain", "mice": "the two long ones"},
+        {"mice": "the two long ones"},
     ),
 }  # fmt: skip
 """The same of networks: what is lost there, and what of it."""
 
 DESIGNS: dict[str, tuple[str, dict[str, str]]] = {
     "dcqcn_s_rule": (DCQCN, {
-        "incast": "the fullest queue", "leave": "the one that is left", "mice": "short messages",
+        "incast": "the fullest queue", "leave": "the one that is left",
+        "two-links": "the fullest queue",
     }),
     "fixed": (FIXED, {"join": "all together", "leave": "messages that are done"}),
     "delay": (DELAY, {"incast": "Jain"}),
