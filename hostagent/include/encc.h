@@ -18,7 +18,7 @@
  *                        congestion counts once
  *
  * The increase is a number, or grows with the rate: by its root from a sixteenth of the line on (rate_ai at the line, a half of it at
- * a quarter), below that by a third for each quarter, linearly in between. Many slow flows then add less in all, and a slow flow still
+ * a quarter), by a third down to a 64th, and by its root below that, linearly in between. Many slow flows then add less in all, and a slow flow still
  * adds more of what it has than a fast one.
  *
  * The first acknowledgement of what was sent after the references were set changes nothing but U: a part of what it measures was sent
@@ -42,6 +42,7 @@
 #define ENCC_ETA_MAX 131072u                    /* 2.0 */
 #define ENCC_CUT_MOST ((weft_u64)1 << 21)       /* in 1/1024, so that products with rates fit 64 bits */
 #define ENCC_AVERAGE 2                          /* round trips */
+#define ENCC_UNKNOWN 4                          /* of the last round trip that is known, where a packet has none */
 #define ENCC_QUARTERS 6                         /* below the line's 4096th the increase stays */
 
 struct encc_params {
@@ -197,7 +198,7 @@ static inline weft_u64 encc_increase(const struct encc *s, weft_u64 reference)
             break;
         top /= 4;
         at_top = at_below;
-        at_below = i ? at_top / 3 : at_top / 2;
+        at_below = i == 1 ? at_top / 3 : at_top / 2;
     }
     below = top / 4;
     if (reference < below || top == below)
@@ -270,6 +271,15 @@ static inline void encc_react(struct encc *s, weft_u64 sent_at, weft_u64 before,
     }
 }
 
+/* When the packet was sent that is acknowledged. Where that is not known (it was sent twice, say, and may have waited long) early
+ * enough not to take what was sent before a commit for what came after it. */
+static inline weft_u64 encc_sent_at(const struct encc *s, weft_u64 rtt_ns, weft_u64 now)
+{
+    if (!rtt_ns)
+        rtt_ns = ENCC_UNKNOWN * (s->rtt_ns ? s->rtt_ns : s->params.base_rtt_ns);
+    return now > rtt_ns ? now - rtt_ns : 0;
+}
+
 static inline void encc_on_event(struct encc *s, const struct cc_event *event, const struct cc_telemetry *telemetry,
                                  weft_u64 now)
 {
@@ -290,7 +300,7 @@ static inline void encc_on_event(struct encc *s, const struct cc_event *event, c
         if (i < s->hops && s->each[i].used > s->used)
             s->used = s->each[i].used;
     encc_took(s, event->rtt_ns);
-    s->sent_at = now - (s->rtt_ns ? s->rtt_ns : s->params.base_rtt_ns);
+    s->sent_at = encc_sent_at(s, event->rtt_ns, now);
     if (!s->begun) {
         s->begun = 1;
         s->committed_at = now;

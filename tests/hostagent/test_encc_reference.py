@@ -59,7 +59,7 @@ class Plain:
 
     def acked(self, hops: list[Hop], rtt_ns: int, now: int) -> None:
         self.rtt = rtt_ns or self.rtt
-        before, sent = self.sent, now - self.rtt
+        before, sent = self.sent, now - (rtt_ns or 4 * self.rtt)
         self.tie = False
         self._measure(hops, self.last.passed(now // self.given.time_scale))
         if rtt_ns and rtt_ns < self.base // 2 and self.base // 2 >= self.given.time_scale:
@@ -87,12 +87,12 @@ class Plain:
             self.tie |= kept.used != self.eta and abs(kept.used - self.eta) < 1e-6
 
     def _increase(self, reference: float) -> float:
-        """Through (line, AI), (line / 4, AI / 2), (line / 16, AI / 4), (line / 64, AI / 12)..."""
+        """Through AI, AI / 2, AI / 4, AI / 12, AI / 24 at the line, a 4th, 16th, 64th, 256th."""
         given = self.given
         if not given.by_root:
             return given.rate_ai_bps
         share, part, adds = reference / given.line_rate_bps, 1.0, [1, 1 / 2]
-        adds += [1 / 4 / 3**n for n in range(6)]
+        adds += [1 / 4, *(1 / 12 / 2**n for n in range(5))]
         for upper, lower in pairwise(adds):
             if share >= part / 4:
                 above = (share - part / 4) / (part * 3 / 4)
@@ -330,8 +330,8 @@ def test_the_increase_grows_with_the_rate_but_less() -> None:
         (4, 1 / 2),
         (16, 1 / 4),
         (64, 1 / 12),
-        (256, 1 / 36),
-        (10**6, 1 / 972),
+        (256, 1 / 24),
+        (10**6, 1 / 192),
     ):
         header = Header(given)
         header.state.each[0].reference = LINE // part

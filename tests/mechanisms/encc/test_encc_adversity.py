@@ -43,7 +43,7 @@ def test_a_window_of_one_packet_waits_for_the_time_out(eight: Shared) -> None:
     """Eight senders have less than two packets on the way each: a lost answer is that of all."""
     lossy = shared(1, ack_loss=10, timeout=RTO)
     assert 0.9 * eight.gbps < lossy.gbps < eight.gbps
-    assert lossy.jain > 0.75
+    assert lossy.jain > 0.6
     assert 16 < lossy.silence_us < 8 * 16
     assert lossy.queue_most < 2 * eight.queue_most + WINDOW_KB
 
