@@ -1,4 +1,4 @@
-"""What stands in a file of another tool: jobs of SimAI's, connection matrices of htsim's.
+"""What stands in a file of another tool: SimAI's jobs, htsim's matrices, HPCC's flow files.
 
 job:
   simai: step.txt            ranks, tp, pp, ep and phases come from there
@@ -6,6 +6,7 @@ job:
   placement: linear          and the rest as ever
 traffic:
   - matrix: {htsim: perm.cm}   who sends how much to whom, and when, comes from there
+  - matrix: {hpcc: flow.txt}   the same from a flow file of HPCC's ns-3
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from pathlib import Path
 
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
+from workloads.hpcc import read_hpcc
 from workloads.htsim import read_htsim
 from workloads.simai import read_simai
 
 _GIVEN_THERE = ("ranks", "tp", "pp", "dp", "ep", "phases")
+_MATRICES = {"htsim": read_htsim, "hpcc": read_hpcc}
 _GROUPS = ("tp", "dp", "ep", "dp_ep")
 
 
@@ -53,14 +56,15 @@ def with_imports(document: Document, directory: Path) -> Document:
 def _matrix(
     document: Document, path: FieldPath, matrix: Mapping[str, object], directory: Path
 ) -> dict[str, object]:
-    if "htsim" not in matrix or "imported" in matrix:  # a sweep's point has been read before
+    kind = next((key for key in _MATRICES if key in matrix), None)
+    if kind is None or "imported" in matrix:  # a sweep's point has been read before
         return dict(matrix)
-    name = matrix["htsim"]
+    name = matrix[kind]
     try:
         text = _text(name, directory)
     except ValueError as error:
-        raise TopologyError([document.problem((*path, "htsim"), str(error))]) from None
-    return {**matrix, "imported": read_htsim(text, str(directory / str(name)))}
+        raise TopologyError([document.problem((*path, kind), str(error))]) from None
+    return {**matrix, "imported": _MATRICES[kind](text, str(directory / str(name)))}
 
 
 def _text(name: object, directory: Path) -> str:

@@ -259,18 +259,19 @@ class ImportedMatrix(Model):
 
 
 class MatrixEntry(FlowSettings):
-    """Who sends how much to whom: a table of sizes, or a file of htsim's, which is imported."""
+    """Who sends how much to whom: a table of sizes, or a file of another simulator's, imported."""
 
     bytes: list[list[Cell]] | None = None
     htsim: str | None = None
+    hpcc: str | None = None
     imported: ImportedMatrix | None = None
     hosts: Ends | None = None
     rate: Rate | None = None
 
     @model_validator(mode="after")
     def _makes_sense(self) -> MatrixEntry:
-        if (self.bytes is None) == (self.htsim is None):
-            raise ValueError("say who sends what: a table of bytes, or htsim: FILE")
+        if sum(each is not None for each in (self.bytes, self.htsim, self.hpcc)) != 1:
+            raise ValueError("say who sends what: a table of bytes, htsim: FILE or hpcc: FILE")
         for number, row in enumerate(self.bytes or (), start=1):
             if len(row) != len(self.bytes or ()):
                 raise ValueError(
