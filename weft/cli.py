@@ -56,6 +56,8 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "say how soon any split over paths could finish a run's messages, with a proof"),
     "dcqcn": ("weft.dcqcn:run",
         "say where DCQCN's parameter sets rest, and whether they do, by the published fluid model"),
+    "validate": ("compat.commands.validate:run",
+        "run flows of which another simulator's numbers are recorded, and compare"),
     "drop-in": ("compat.dropin.drop_in:run",
         "make p4c-bm2-ss, p4c, simple_switch_grpc, simple_switch and simple_switch_CLI of "
         "this installation, for others' scripts"),
@@ -117,7 +119,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Watching it": ("top", "web", "trace", "path", "agent", "metrics"),
     "P4 programs": ("compile", "lint", "stf", "parity", "drop-in", "lab-files"),
-    "Virtual time and its results": ("plot", "sweep", "bound", "dcqcn"),
+    "Virtual time and its results": ("plot", "sweep", "bound", "dcqcn", "validate"),
     "Teaching": ("grade",),
     "Weft itself": (
         "bench",
