@@ -36,14 +36,24 @@ PERCENTS = 100
 @option("--seeds", default=1, metavar="N", help="runs of ours, each with other paths (default)")
 @option("--within", default=round(WITHIN * PERCENTS), metavar="PERCENT",
         help="by how much a percentile may differ (default)")  # fmt: skip
+@option("--variant", metavar="NAME",
+        help="of --control: without a named difference of models, such as cells")  # fmt: skip
 @flag("--list", "listing", help="list what is recorded")
 @as_json
 def run(
-    case: str | None, control: str | None, seeds: int, within: int, listing: bool, as_json: bool
+    case: str | None,
+    control: str | None,
+    seeds: int,
+    within: int,
+    variant: str | None,
+    listing: bool,
+    as_json: bool,
 ) -> int:
     """Print the comparisons; returns the exit code. Raises UsageError, FactsError."""
     if control is not None and control not in controls():
         raise UsageError(f"--control {control}: there is {', '.join(controls())}")
+    if variant is not None and control is None:
+        raise UsageError(f"--variant {variant}: of which --control?")
     if not 1 <= seeds <= MOST_SEEDS:
         raise UsageError(f"--seeds {seeds}: a number from 1 to {MOST_SEEDS} is wanted")
     if not 0 <= within <= PERCENTS:
@@ -60,7 +70,7 @@ def run(
     share = within / PERCENTS
     found = []
     for name, of in chosen:
-        found.append(_compared(name, of, seeds, as_json))
+        found.append(_compared(name, of, seeds, variant, as_json))
         if not as_json:
             _print(found[-1], share)
     if as_json:
@@ -80,7 +90,7 @@ def _list(chosen: list[tuple[str, str]], as_json: bool) -> None:
     console.table(("case", "control", "sizes", "load", "arrivals", "flows"), rows)
 
 
-def _compared(case: str, control: str, seeds: int, quiet: bool) -> Comparison:
+def _compared(case: str, control: str, seeds: int, variant: str | None, quiet: bool) -> Comparison:
     with console.bar(quiet=quiet) as draw:
 
         def tell(seed: int, progress: Progress) -> None:
@@ -88,7 +98,7 @@ def _compared(case: str, control: str, seeds: int, quiet: bool) -> Comparison:
             text = f"{case} {control}, seed {seed}: {progress.messages_done} flows"
             draw((seed - 1 + share) / seeds, text)
 
-        return compare(case, control, range(1, seeds + 1), tell)
+        return compare(case, control, range(1, seeds + 1), variant, tell)
 
 
 def _print(found: Comparison, share: float) -> None:
@@ -108,5 +118,5 @@ def _print(found: Comparison, share: float) -> None:
         f"{len(found.theirs)} run(s); weft {len(found.ours)}, fabric time; {pauses}; "
         f"* more than {share:.0%} apart: docs/validation.md"
     )
-    title = f"{found.case} under {found.control}"
+    title = f"{found.case} under {found.control}" + (f", {found.variant}" if found.variant else "")
     console.table(columns, rows, title=title, caption=caption, right=columns)

@@ -45,6 +45,7 @@ class Comparison:
 
     case: str
     control: str
+    variant: str | None
     ours: Sequence[Result]
     theirs: Sequence[Facts]
 
@@ -77,6 +78,7 @@ class Comparison:
         return {
             "case": self.case,
             "control": self.control,
+            "variant": self.variant,
             "deciles": rows,
             "outside": self.outside(share),
             "ours": [{k: v for k, v in asdict(run).items() if k != "deciles"} for run in self.ours],
@@ -104,11 +106,13 @@ def compare(
     case_name: str,
     control_name: str,
     seeds: Sequence[int],
+    variant: str | None = None,
     tell: Callable[[int, Progress], None] | None = None,
 ) -> Comparison:
     """Run a case, once a seed, and put it beside what is recorded of it.
 
-    Raises FactsError where nothing is, or where the flows are not those that were recorded.
+    `variant`: of the control. Raises FactsError where nothing is, or where the flows are not those
+    that were recorded.
     """
     case = CASES[case_name]
     theirs = list(_facts_of(case_name, control_name))
@@ -116,11 +120,13 @@ def compare(
         if digest(case, facts.port) != facts.flow_file_sha256:
             raise FactsError(f"{case_name}: facts of port {facts.port} are of other flows")
     control: Control = controls()[control_name]
+    if variant is not None:
+        control = control.variant(variant)
     ours = []
     for seed in seeds:
         step = None if tell is None else partial(tell, seed)
         ours.append(simulate(case, control, seed, step))
-    return Comparison(case_name, control_name, ours, theirs)
+    return Comparison(case_name, control_name, variant, ours, theirs)
 
 
 def _facts_of(case: str, control: str) -> Iterator[Facts]:

@@ -15,7 +15,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +76,31 @@ class FactsError(ValueError):
 
 @dataclass(frozen=True)
 class Control:
-    """A sender's algorithm in both: `classes` and `transport` of ours, settings of theirs."""
+    """A sender's algorithm in both: ours (`roce`, `transport`), and the settings of theirs.
+
+    `roce`: what the class of the data has; `without`: classes that the fabric is not to have.
+    `variants`: ours with one named difference of models taken away, by name.
+    """
 
     name: str
-    classes: Mapping[str, object]
+    roce: Mapping[str, object]
     transport: Mapping[str, object]
     settings: Mapping[str, object]
+    without: Sequence[str] = ()
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def variant(self, name: str) -> Control:
+        """Return it with that difference taken away. Raises FactsError."""
+        if name not in self.variants:
+            there = ", ".join(self.variants) or "none"
+            raise FactsError(f"{self.name} has no variant {name!r}: there is {there}")
+        found = self.variants[name]
+        return replace(
+            self,
+            roce={**self.roce, **found.get("roce", {})},
+            transport={**self.transport, **found.get("transport", {})},
+            without=found.get("without", ()),
+        )
 
 
 @dataclass(frozen=True)
@@ -105,8 +124,10 @@ def controls() -> dict[str, Control]:
     found = {}
     for path in sorted(HERE.glob("controls/*/*.yaml")):
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        ours, theirs = data["weft"], data["ns3"]
-        found[path.stem] = Control(path.stem, ours["classes"], ours["transport"], theirs)
+        ours, variants = data["weft"], data.get("variants", {})
+        found[path.stem] = Control(
+            path.stem, ours["roce"], ours["transport"], data["ns3"], variants=variants
+        )
     return found
 
 

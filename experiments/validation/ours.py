@@ -40,8 +40,9 @@ class Result:
 
 def run_file(case: Case, control: Control) -> dict[str, Any]:
     """Return the run file, with the flows in it."""
-    roce = {"dscp": 26, "queue": 3, "lossless": True, **control.classes}
+    roce = {"dscp": 26, "queue": 3, "lossless": True, **control.roce}
     classes = {"cnp": {"dscp": 48, "queue": 6}, "roce": roce, "rest": {"queue": 0}}
+    classes = {name: each for name, each in classes.items() if name not in control.without}
     flows = read_hpcc(case.flow_file(), f"{case.name}.txt")
     return {
         "description": f"{case.name} under {control.name}",
@@ -58,15 +59,14 @@ def simulate(
     control: Control,
     seed: int = 1,
     tell: Callable[[Progress], None] | None = None,
-    changes: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Run a case. `seed`: of the paths, the flows are the case's; `changes`: of the run file.
+    """Run a case. `seed`: of the paths, and not of the flows, which are the case's.
 
     Raises TopologyError, CompileError and what else a run can fail with; RuntimeError where flows
     are not done.
     """
-    data = {**run_file(case, control), **(changes or {})}
-    run = run_of(Document(f"<{case.name}>", data, {}), case.name, Path())
+    document = Document(f"<{case.name}>", run_file(case, control), {})
+    run = run_of(document, case.name, Path())
     programs = choose(run.topology, target_facts(run.topology)).programs
     simulation = Simulation(run, programs.program, seed=seed, programs=programs)
     outcome = simulation.run(None, tell)
