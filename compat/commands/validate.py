@@ -25,7 +25,7 @@ PERCENTS = 100
     examples:
       weft validate --list                        what is recorded
       weft validate hadoop-30                     one case under every control recorded
-      weft validate websearch-30 --control hpcc-dcqcn --seeds 6
+      weft validate websearch-30 --control NAME --seeds 6   one of --list
       weft validate                               all of them: half an hour
       weft validate --within 30 --json
 

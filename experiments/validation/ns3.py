@@ -1,7 +1,7 @@
 """HPCC's ns-3: its configuration for a case, and what it gave as facts.
 
-    python -m experiments.validation.ns3 config websearch-30 hpcc-dcqcn > config.txt
-    python -m experiments.validation.ns3 record websearch-30 hpcc-dcqcn --fct fct.txt \
+    python -m experiments.validation.ns3 config websearch-30 CONTROL > config.txt
+    python -m experiments.validation.ns3 record websearch-30 CONTROL --fct fct.txt \
         --pfc pfc.txt --cpu-s 350
 
 The program is alibaba-edu/High-Precision-Congestion-Control at `COMMIT`, which this project has no

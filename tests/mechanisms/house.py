@@ -56,6 +56,7 @@ ALSO_WORDS = {
         "hostagent/include/powertcp.h",
         "mechanisms/encc/",
         "mechanisms/powertcp/",
+        "experiments/validation/controls/encc/",
     ),
 }
 """Names that are words of another room, too: a job's AllReduce is one whoever computes it, also for
