@@ -112,10 +112,12 @@ def _print(found: Comparison, share: float) -> None:
             row += [f"{cell.theirs:.2f}", f"{cell.ours:.2f}", f"{cell.ratio:.2f}{mark}"]
         rows.append(tuple(row))
     theirs = found.theirs[0]
+    typical = ", ".join(f"{name} {found.typical(name):.2f}" for name, _ in SHARES)
     pauses = f"PFC pauses {theirs.pauses} there, {found.ours[0].pauses} here"
     caption = (
         f"slowdowns to the last byte by size decile; {Path(REPOSITORY).name} at {COMMIT[:7]}, "
         f"{len(found.theirs)} run(s); weft {len(found.ours)}, fabric time; {pauses}; "
+        f"median of the ten ratios: {typical}; "
         f"* more than {share:.0%} apart: docs/validation.md"
     )
     title = f"{found.case} under {found.control}" + (f", {found.variant}" if found.variant else "")

@@ -59,6 +59,10 @@ class Comparison:
             for at in range(len(ours[0]))
         ]  # fmt: skip
 
+    def typical(self, name: str) -> float:
+        """Return the median of the ten ratios of a percentile, ours over theirs."""
+        return statistics.median(cells[name].ratio for cells in self.cells)
+
     def outside(self, share: float) -> list[str]:
         """Return the percentiles that differ by more, by decile from 1."""
         return [
@@ -80,6 +84,7 @@ class Comparison:
             "control": self.control,
             "variant": self.variant,
             "deciles": rows,
+            "typical": {name: self.typical(name) for name, _ in SHARES},
             "outside": self.outside(share),
             "ours": [{k: v for k, v in asdict(run).items() if k != "deciles"} for run in self.ours],
             "theirs": [

@@ -42,7 +42,9 @@ def one_way_ps(fabric: Fabric, connections: Sequence[Connection], wire_bytes: Nu
     apart = np.array([fabric.links_between(a, b) for a, b, _, _ in connections], dtype=np.int64)
     host_ps, trunk_ps = (PAYLOAD * 8 * _PS // rate for rate in (HOST_BPS, TRUNK_BPS))
     first = apart @ np.array([LINK_DELAY_PS + host_ps, LINK_DELAY_PS + trunk_ps])
-    found: Numbers = first + wire_bytes * 8 * _PS // HOST_BPS
+    found: Numbers = first + wire_bytes * (
+        8 * _PS // HOST_BPS
+    )  # 80 ps a byte: whole, and far from 2^63
     return found
 
 

@@ -58,6 +58,8 @@ def test_ideal_time_is_links_a_packet_on_each_and_all_bytes() -> None:
     found = one_way_ps(Fabric(), [(0, 1, 1000, 0), (0, 64, 1000, 0)], np.array([1048, 1048]))
     host, trunk = 1_000_000 + 81_920, 1_000_000 + 20_480
     assert found.tolist() == [2 * host + 83_840, 2 * host + 4 * trunk + 83_840]
+    long = one_way_ps(Fabric(), [(0, 1, 10**10, 0)], np.array([10**10]))  # 0.8 s
+    assert long.tolist() == [2 * host + 8 * 10**11]
 
 
 def test_deciles_are_by_size_and_no_slowdown_is_below_one() -> None:
@@ -152,6 +154,7 @@ def test_what_is_outside_is_named_by_decile_and_percentile() -> None:
     found = Comparison(there.case, there.control, None, [ours], [there])
     assert found.outside(0.15) == [f"decile {n} p99: 1.20" for n in range(1, 11)]
     assert found.outside(0.25) == []
+    assert found.typical("p99") == pytest.approx(1.2) and found.typical("p50") == 1.0
 
 
 def test_other_flows_and_variants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
