@@ -14,6 +14,7 @@ from experiments.validation.ns3 import Control
 from experiments.validation.slowdown import Decile, Numbers, deciles, one_way_ps
 from mechanisms.switch_programs import choose
 from simulator.fabric import target_facts
+from simulator.result_model import Stop
 from simulator.runner import Progress, Simulation
 from topologies.document import Document
 from workloads.hpcc import read_hpcc
@@ -23,6 +24,10 @@ from workloads.paths import wire_bytes
 ALPHA = "1/2"
 """Their switches give a 400 Gb/s port 1/2 of what is free, a 100 Gb/s port 1/8; ours have one."""
 RETH = 16
+
+
+class NotDoneError(Exception):
+    """A run of ours ended with flows that are not done: a queue pair has failed."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +67,23 @@ def simulate(
 ) -> Result:
     """Run a case. `seed`: of the paths, and not of the flows, which are the case's.
 
-    Raises TopologyError, CompileError and what else a run can fail with; RuntimeError where flows
-    are not done.
+    Raises TopologyError, CompileError and what else a run can fail with; NotDoneError;
+    KeyboardInterrupt as it comes, since half a case compares with nothing.
     """
     document = Document(f"<{case.name}>", run_file(case, control), {})
     run = run_of(document, case.name, Path())
     programs = choose(run.topology, target_facts(run.topology)).programs
     simulation = Simulation(run, programs.program, seed=seed, programs=programs)
     outcome = simulation.run(None, tell)
+    if outcome.stop is Stop.INTERRUPTED:
+        raise KeyboardInterrupt
     times = outcome.end.message_times
     flows = case.connections()
     done = np.array(times["done"], dtype=np.int64)
     starts = np.array([start for *_, start in flows], dtype=np.int64)
     if len(done) != len(flows) or (done < starts).any():
-        raise RuntimeError(f"{case.name}: {int((done < starts).sum())} flows are not done")
+        undone = int((done < starts).sum())
+        raise NotDoneError(f"{case.name}, seed {seed}: {undone} of {len(flows)} flows are not done")
     sizes = np.array([size for _, _, size, _ in flows], dtype=np.int64)
     ideal = one_way_ps(case.fabric, flows, _wire(sizes))
     stats = outcome.end.transport_stats

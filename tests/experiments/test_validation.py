@@ -21,7 +21,7 @@ from experiments.validation.ns3 import (
     recorded,
     write,
 )
-from experiments.validation.ours import Result
+from experiments.validation.ours import NotDoneError, Result, simulate
 from experiments.validation.slowdown import Decile, deciles, one_way_ps
 from observe.errors import UsageError
 
@@ -145,6 +145,13 @@ def test_small_case_agrees_and_controls_differ() -> None:
         assert each.ours[0].repeated == 0
     ours = [each.ours[0].deciles for each in found.values()]
     assert ours[0] != ours[1]
+
+
+def test_flows_that_never_end_are_an_error_and_no_slowdown() -> None:
+    lost = {"timeout": "1us", "retries": 0}  # no acknowledgement is back so soon
+    control = controls()["hpcc-dcqcn"]
+    with pytest.raises(NotDoneError, match="of 102 flows are not done"):
+        simulate(SMALL, replace(control, transport={**control.transport, **lost}))
 
 
 def test_what_is_outside_is_named_by_decile_and_percentile() -> None:
