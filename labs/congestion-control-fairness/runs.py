@@ -5,12 +5,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 
-import numpy as np
-import numpy.typing as npt
-
 from experiments.live_flows import with_jitter
-from labs import Context, LabError, Measured
+from labs import Context, Measured
 from labs.fabric_program import program_of
+from labs.shares import jain, of_messages, rates
 from simulator.result_reader import ResultFolder
 from simulator.runner import Simulation
 from workloads.model import Traffic
@@ -26,8 +24,6 @@ SMALL, LARGE = 30_000, 1_000_000
 FAR = ("1-near-1-far", "2-near-2-far", "1-local-4-remote")
 AFTER_MS = 3
 """From then on what comes out of a crowd's queue is measured."""
-
-Rates = npt.NDArray[np.float64]
 
 
 def measure(context: Context) -> dict[str, Measured]:
@@ -55,11 +51,11 @@ def _measured(
     names = [hosts[i].name for i in traffic.flows["src"].tolist()]
     end = results.now_ps
     if case in ("mice", "on-off"):
-        took = _messages(results, "completion_ps", most=2_000_000)
+        took = of_messages(results, "completion_ps", most=2_000_000)
         yield "99th percentile", Measured(took / PS_PER_US, "us")
     elif case == "websearch":
-        small = _messages(results, "slowdown_ppm", most=SMALL)
-        large = _messages(results, "slowdown_ppm", least=LARGE)
+        small = of_messages(results, "slowdown_ppm", most=SMALL)
+        large = of_messages(results, "slowdown_ppm", least=LARGE)
         yield "slowdown below 30 kB, 99th percentile", Measured(small / 1e6)
         yield "slowdown from 1 MB on, 99th percentile", Measured(large / 1e6)
     elif case in TAILS:
@@ -85,27 +81,3 @@ def _measured(
         for name in ("n1", "f1", "a0", "h2", "h5"):
             if name in by_name:
                 yield name, Measured(float(by_name[name]), "Gb/s")
-
-
-def _messages(results: ResultFolder, column: str, *, least: int = 1, most: int = 1 << 62) -> float:
-    """Return the 99th percentile of a column over messages of such sizes. Raises LabError."""
-    table = results.table("messages", ["bytes", column])
-    sizes, values = (table[name].to_numpy() for name in ("bytes", column))
-    chosen = values[(sizes >= least) & (sizes <= most)]
-    if not len(chosen) or chosen.min() < 0:
-        raise LabError(f"a message of {least} to {most} bytes did not end")
-    return float(np.percentile(chosen, 99))
-
-
-def rates(results: ResultFolder, flows: int, first_ps: int, last_ps: int) -> Rates:
-    """Return what each of the first `flows` flows received between two times, in Gb/s."""
-    table = results.table("flow_rates", ["at_ps", "flow", "bytes"])
-    at, flow = (table[name].to_numpy().astype(np.int64) for name in ("at_ps", "flow"))
-    chosen = (at > first_ps) & (at <= last_ps) & (flow < flows)
-    received = np.bincount(flow[chosen], table["bytes"].to_numpy()[chosen], minlength=flows)
-    return np.asarray(received * 8_000 / (last_ps - first_ps))
-
-
-def jain(shares: Rates) -> float:
-    """Return Jain's index of fairness: 1 if all have the same, 1/n if one has everything."""
-    return float(shares.sum() ** 2 / (len(shares) * (shares**2).sum()))

@@ -69,6 +69,7 @@ LABS = (
     "dpfr",
     "dual-plane",
     "ecn-thresholds",
+    "encc",
     "failover-by-hand",
     "find-the-fault",
     "flowlets-by-hand",
