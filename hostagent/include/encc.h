@@ -62,6 +62,7 @@ struct encc_params {
 struct encc_hop {
     weft_u64 reference; /* bits/s */
     weft_u64 used;      /* U, in 1 / PATH_LOAD_ONE */
+    weft_u64 rate;      /* bits/s: what the last acknowledgement makes of the reference */
 };
 
 struct encc {
@@ -71,13 +72,15 @@ struct encc {
     weft_u64 committed_at;    /* ns, when the references were last set */
     weft_u64 sent_at;         /* ns, when the packet was sent that was last acknowledged */
     weft_u64 rtt_ns;          /* the last one that is known; 0: none */
+    weft_u64 faster_q10;      /* by how much what is acknowledged was sent faster than the references */
+    weft_u64 least;           /* bits/s, of the hops' rates */
     weft_u64 cut_q10;          /* by how much what was sent before committed_at was sent faster, in 1/1024; 0: not by much */
     weft_u32 halvings;        /* of base_rtt_ns, to this path's */
     weft_u32 begun;           /* 1: committed_at counts */
     weft_u32 stage;           /* increases since U was last at eta */
+    weft_u32 next_stage;      /* where this acknowledgement commits */
     weft_u32 hops;            /* that the last acknowledgement told of; 1: the path as one */
     weft_u32 path;            /* its number, where it is told as one */
-    weft_u32 pad_;
     struct encc_hop each[PATH_HOPS_MOST];
     struct path_last last;
 };
@@ -109,12 +112,13 @@ static inline const char *encc_invalid(const struct encc_params *p)
 static inline void encc_init(struct encc *s, const struct encc_params *params, weft_u64 now)
 {
     s->params = *params;
-    s->rate = s->reference = params->line_rate;
+    s->rate = s->reference = s->least = params->line_rate;
     s->used = s->rtt_ns = s->cut_q10 = 0;
+    s->faster_q10 = 1024;
     s->committed_at = s->sent_at = now;
-    s->halvings = s->begun = s->stage = s->hops = s->path = s->pad_ = 0;
+    s->halvings = s->begun = s->stage = s->next_stage = s->hops = s->path = 0;
     for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++)
-        s->each[i] = (struct encc_hop){params->line_rate, 0};
+        s->each[i] = (struct encc_hop){params->line_rate, 0, params->line_rate};
     path_last_init(&s->last);
 }
 
@@ -140,6 +144,7 @@ static inline void encc_measure(struct encc *s, const struct cc_telemetry *telem
     const weft_u32 free = s->params.queue_free / PATH_QUEUE_BYTES;
 
     s->hops = 0;
+    s->used = 0;
     for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++) {
         struct path_between hop;
         weft_u64 load;
@@ -159,6 +164,8 @@ static inline void encc_measure(struct encc *s, const struct cc_telemetry *telem
             s->each[i].used = load > encc_eta(s) ? load : encc_eta(s);
         } else if (hop.ns)
             s->each[i].used = path_load_average(s->each[i].used, load, hop.ns, ENCC_AVERAGE * round_trip_ns);
+        if (s->each[i].used > s->used)
+            s->used = s->each[i].used;
     }
 }
 
@@ -175,7 +182,7 @@ static inline void encc_take_used(struct encc *s, const struct cc_telemetry *tel
         s->halvings = 0;
     s->path = path_number(telemetry);
     s->hops = 1;
-    s->each[0].used = used;
+    s->used = s->each[0].used = used;
 }
 
 /* The reference times eta / U. */
@@ -206,69 +213,91 @@ static inline weft_u64 encc_increase(const struct encc *s, weft_u64 reference)
     return at_below + ((at_top - at_below) * ((reference - below) * 65536 / (top - below)) >> 16);
 }
 
-/* Writes down the rates of all hops, `least` among them, for what is sent from now on. */
-static inline void encc_commit(struct encc *s, const weft_u64 *rates, weft_u64 least, weft_u64 now)
+/* What a hop makes of its reference, and the least of all hops. What it finds goes into the state and not from hand to hand: the
+ * kernel's verifier follows what it knows of a value, and would follow each hop once for each way through those before it. */
+static inline void encc_hop_rate(struct encc *s, weft_u32 i)
 {
-    for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++) {
-        if (i >= s->hops)
-            break;
-        s->each[i].reference = rates[i] < 2 * least ? rates[i] : 2 * least;
+    const struct encc_params *p = &s->params;
+    weft_u64 reference = s->each[i].reference * s->faster_q10 >> 10, rate;
+
+    if (reference > p->line_rate)
+        reference = p->line_rate;
+    rate = reference;
+    if (s->each[i].used >= encc_eta(s) || s->stage >= p->max_stage) {
+        rate = encc_towards_eta(s, reference, s->each[i].used);
+        s->next_stage = 0;
     }
-    s->reference = least;
+    rate += encc_increase(s, reference);
+    if (rate < p->min_rate)
+        rate = p->min_rate;
+    if (rate > p->line_rate)
+        rate = p->line_rate;
+    s->each[i].rate = rate;
+    if (rate < s->least)
+        s->least = rate;
+}
+
+/* The rates become the references of what is sent from now on. */
+static inline void encc_commit(struct encc *s, weft_u64 now)
+{
+    const weft_u64 most = 2 * s->least;
+
+    for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++)
+        if (i < s->hops)
+            s->each[i].reference = s->each[i].rate < most ? s->each[i].rate : most;
+    s->reference = s->least;
     s->committed_at = now;
+}
+
+/* By how much slower `to` is than `from`, in 1/1024, at most ENCC_CUT_MOST. */
+static inline weft_u64 encc_slower_q10(weft_u64 from, weft_u64 to)
+{
+    weft_u64 q10 = (from << 10) / to;
+
+    return q10 < ENCC_CUT_MOST ? q10 : ENCC_CUT_MOST;
+}
+
+/* What was sent before the references were set: it may cut, and deep cuts are commits. */
+static inline void encc_react_to_old(struct encc *s, weft_u64 now)
+{
+    weft_u64 cut_q10 = s->cut_q10;
+
+    if (cut_q10) {
+        if (s->least >= s->rate - s->rate / 8) /* or rounding would cut again and again */
+            return;
+        cut_q10 = cut_q10 * encc_slower_q10(s->reference, s->least) >> 10;
+    } else if (s->least < s->reference / 2)
+        cut_q10 = encc_slower_q10(s->reference, s->least);
+    s->rate = s->least;
+    if (!cut_q10)
+        return;
+    s->cut_q10 = cut_q10 < ENCC_CUT_MOST ? cut_q10 : ENCC_CUT_MOST;
+    encc_commit(s, now);
 }
 
 /* `sent_at`, `before`: of the packet that is acknowledged, and of the one that was before. */
 static inline void encc_react(struct encc *s, weft_u64 sent_at, weft_u64 before, weft_u64 now)
 {
-    const struct encc_params *p = &s->params;
-    const int old = sent_at < s->committed_at, cut = old && s->cut_q10;
-    const int adds = s->stage < p->max_stage;
-    weft_u64 least = p->line_rate, rates[PATH_HOPS_MOST];
-    weft_u32 stage = s->stage + 1;
+    const int old = sent_at < s->committed_at;
 
     if (!old && before < s->committed_at)
         return;
-    for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++) {
-        weft_u64 reference = s->each[i].reference, rate;
-
-        if (i >= s->hops)
-            break;
-        if (cut)
-            reference = reference * s->cut_q10 >> 10;
-        if (reference > p->line_rate)
-            reference = p->line_rate;
-        rate = reference;
-        if (s->each[i].used >= encc_eta(s) || !adds) {
-            rate = encc_towards_eta(s, rate, s->each[i].used);
-            stage = 0;
-        }
-        rate += encc_increase(s, reference);
-        if (rate < p->min_rate)
-            rate = p->min_rate;
-        if (rate > p->line_rate)
-            rate = p->line_rate;
-        rates[i] = rate;
-        if (rate < least)
-            least = rate;
-    }
-    if (cut && least >= s->rate - s->rate / 8) /* or rounding would cut again and again */
+    s->least = s->params.line_rate;
+    s->next_stage = s->stage + 1;
+    s->faster_q10 = 1024;
+    if (old && s->cut_q10)
+        s->faster_q10 = s->cut_q10;
+    for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++)
+        if (i < s->hops)
+            encc_hop_rate(s, i);
+    if (old) {
+        encc_react_to_old(s, now);
         return;
-    s->rate = least;
-    if (!old) {
-        s->stage = stage;
-        s->cut_q10 = 0;
-        encc_commit(s, rates, least, now);
-    } else if (cut || least < s->reference / 2) {
-        weft_u64 more = (s->reference << 10) / least;
-
-        if (more > ENCC_CUT_MOST)
-            more = ENCC_CUT_MOST;
-        s->cut_q10 = cut ? s->cut_q10 * more >> 10 : more;
-        if (s->cut_q10 > ENCC_CUT_MOST)
-            s->cut_q10 = ENCC_CUT_MOST;
-        encc_commit(s, rates, least, now);
     }
+    s->rate = s->least;
+    s->stage = s->next_stage;
+    s->cut_q10 = 0;
+    encc_commit(s, now);
 }
 
 /* When the packet was sent that is acknowledged. Where that is not known (it was sent twice, say, and may have waited long) early
@@ -295,10 +324,6 @@ static inline void encc_on_event(struct encc *s, const struct cc_event *event, c
         encc_measure(s, telemetry, now);
     else
         return;
-    s->used = 0;
-    for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++)
-        if (i < s->hops && s->each[i].used > s->used)
-            s->used = s->each[i].used;
     encc_took(s, event->rtt_ns);
     s->sent_at = encc_sent_at(s, event->rtt_ns, now);
     if (!s->begun) {
