@@ -71,18 +71,18 @@ def _measured(
     elif case == "join":
         indices = []
         for n in range(1, flows):
-            first = n * JOINS_MS * PS_PER_MS
+            came = n * JOINS_MS * PS_PER_MS
             shares = rates(
-                results, n + 1, first + FAIR_AFTER_US * PS_PER_US, first + JOINS_MS * PS_PER_MS
+                results, n + 1, came + FAIR_AFTER_US * PS_PER_US, came + JOINS_MS * PS_PER_MS
             )
             indices.append(jain(shares))
         yield "Jain, the least", Measured(min(indices))
         yield "all over the line", Measured(float(rates(results, flows, 0, end).sum()) / line)
     else:
-        late = of_messages(results, "slowdown_ppm", most=SMALL) / 1e6
-        yield "slowdown below 30 kB, 99th percentile", Measured(late)
-        late = of_messages(results, "slowdown_ppm", least=1_000_000) / 1e6
-        yield "slowdown from 1 MB on, 99th percentile", Measured(late)
+        small = of_messages(results, "slowdown_ppm", most=SMALL) / 1e6
+        yield "slowdown below 30 kB, 99th percentile", Measured(small)
+        large = of_messages(results, "slowdown_ppm", least=1_000_000) / 1e6
+        yield "slowdown from 1 MB on, 99th percentile", Measured(large)
 
 
 def _shares(
