@@ -7,8 +7,8 @@
  *   load of a hop        what it sent since the last acknowledgement / its line + its queue / (its line x round trip, or that
  *                        time where it is longer: who hears seldom has as long to drain it). The first queue_free bytes of a queue
  *                        count as none: a packet finds others in front of it, never its own, so that slow flows see longer queues
- *   U of a hop           its load, averaged over two round trips: one holds too few packets where lines are slow, and what one packet more or
- *                        less makes of U decides who gets more
+ *   U of a hop           its load, averaged over twice the least round trip that a packet of this path took: one holds too few packets where lines
+ *                        are slow, and what one packet more or less makes of U decides who gets more; over longer times rates swing
  *   rate of a hop        U >= eta, or after max_stage increases: reference x eta / U + increase; else: reference + increase
  *   rate                 the least of the hops': each hop's comes to the fair share of its line, so that who passes several full
  *                        links gets its share of the fullest (HPCC's MULTI_RATE)
@@ -75,6 +75,7 @@ struct encc {
     weft_u64 faster_q10;      /* by how much what is acknowledged was sent faster than the references */
     weft_u64 least;           /* bits/s, of the hops' rates */
     weft_u64 cut_q10;          /* by how much what was sent before committed_at was sent faster, in 1/1024; 0: not by much */
+    weft_u64 least_rtt_ns;    /* that a packet of this path took, at most base_rtt_ns */
     weft_u32 halvings;        /* of base_rtt_ns, to this path's */
     weft_u32 begun;           /* 1: committed_at counts */
     weft_u32 stage;           /* increases since U was last at eta */
@@ -114,6 +115,7 @@ static inline void encc_init(struct encc *s, const struct encc_params *params, w
     s->params = *params;
     s->rate = s->reference = s->least = params->line_rate;
     s->used = s->rtt_ns = s->cut_q10 = 0;
+    s->least_rtt_ns = params->base_rtt_ns;
     s->faster_q10 = 1024;
     s->committed_at = s->sent_at = now;
     s->halvings = s->begun = s->stage = s->next_stage = s->hops = s->path = 0;
@@ -132,6 +134,8 @@ static inline void encc_took(struct encc *s, weft_u64 rtt_ns)
 {
     weft_u64 half = encc_trip_ns(s) / 2;
 
+    if (rtt_ns >= s->params.time_scale && rtt_ns < s->least_rtt_ns)
+        s->least_rtt_ns = rtt_ns;
     if (rtt_ns && rtt_ns < half && half >= s->params.time_scale)
         s->halvings++;
 }
@@ -141,6 +145,7 @@ static inline void encc_measure(struct encc *s, const struct cc_telemetry *telem
 {
     const weft_u64 passed = path_last_passed(&s->last, s->params.time_scale, now);
     const weft_u64 round_trip_ns = encc_trip_ns(s) / s->params.time_scale;
+    const weft_u64 average_ns = ENCC_AVERAGE * (s->least_rtt_ns / s->params.time_scale);
     const weft_u32 free = s->params.queue_free / PATH_QUEUE_BYTES;
 
     s->hops = 0;
@@ -160,10 +165,11 @@ static inline void encc_measure(struct encc *s, const struct cc_telemetry *telem
             load = PATH_LOAD_MOST;
         if (hop.is_new) {
             s->halvings = 0;
+            s->least_rtt_ns = s->params.base_rtt_ns;
             s->each[i].reference = s->reference;
             s->each[i].used = load > encc_eta(s) ? load : encc_eta(s);
         } else if (hop.ns)
-            s->each[i].used = path_load_average(s->each[i].used, load, hop.ns, ENCC_AVERAGE * round_trip_ns);
+            s->each[i].used = path_load_average(s->each[i].used, load, hop.ns, average_ns);
         if (s->each[i].used > s->used)
             s->used = s->each[i].used;
     }
@@ -178,8 +184,10 @@ static inline void encc_take_used(struct encc *s, const struct cc_telemetry *tel
 
     if (used > PATH_LOAD_ONE && passed > round_trip_ns)
         used = PATH_LOAD_ONE + (used - PATH_LOAD_ONE) * round_trip_ns / passed;
-    if (s->path != path_number(telemetry))
+    if (s->path != path_number(telemetry)) {
         s->halvings = 0;
+        s->least_rtt_ns = s->params.base_rtt_ns;
+    }
     s->path = path_number(telemetry);
     s->hops = 1;
     s->used = s->each[0].used = used;

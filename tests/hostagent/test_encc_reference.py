@@ -47,7 +47,7 @@ class Plain:
         self.tie = False  # a comparison that the last bit decides
         self.committed, self.sent, self.rtt = START, START, given.base_rtt_ns
         self.last = Last()
-        self.base = given.base_rtt_ns
+        self.base = self.least = given.base_rtt_ns
         self.hops = [PlainHop(self.rate) for _ in range(HOPS_MOST)]
         self.told = 0
         self.cut = 0.0
@@ -62,6 +62,8 @@ class Plain:
         before, sent = self.sent, now - (rtt_ns or 4 * self.rtt)
         self.tie = False
         self._measure(hops, self.last.passed(now // self.given.time_scale))
+        if rtt_ns >= self.given.time_scale:
+            self.least = min(self.least, rtt_ns)
         if rtt_ns and rtt_ns < self.base // 2 and self.base // 2 >= self.given.time_scale:
             self.base //= 2
         if not self.begun:
@@ -73,17 +75,18 @@ class Plain:
     def _measure(self, hops: list[Hop], passed: float) -> None:
         self.told = len(hops)
         trip = self.base // self.given.time_scale
+        average = 2 * (self.least // self.given.time_scale)
         for kept, each in zip(self.hops, self.last.take(hops, passed), strict=False):
             queue = max(each.queue - self.given.queue_free_bytes // QUEUE_BYTES, 0)
             waits = replace(each, queue=queue).queue_share(max(trip, each.ns))
             load = min(waits + (each.sent_share if each.ns else 0), LOAD_MOST)
             if each.is_new:
-                self.base = self.given.base_rtt_ns
+                self.base = self.least = self.given.base_rtt_ns
                 kept.reference, kept.used = self.reference, max(load, self.eta)
-            elif each.ns >= 2 * trip:
+            elif each.ns >= average:
                 kept.used = load
             elif each.ns:
-                kept.used += (load - kept.used) * each.ns / (2 * trip)
+                kept.used += (load - kept.used) * each.ns / average
             self.tie |= kept.used != self.eta and abs(kept.used - self.eta) < 1e-6
 
     def _increase(self, reference: float) -> float:
