@@ -106,7 +106,7 @@ SENDER = Sender(
     state_columns=(
         StateColumn(
             "swift_window",
-            "packets",
+            "window",
             lambda state, _: state["window_q16"] / ONE_Q16,
             is_rate=False,
             optional=True,
