@@ -76,10 +76,12 @@ def test_a_link_goes_down(link: str, form: str) -> None:
 
 @pytest.mark.long
 def test_who_takes_two_ports_for_one_has_an_absurd_rate() -> None:
-    """The same without path identity: what two ports have sent is not one port's use."""
-    seeing, cut = flowlets(1, "flowlet"), moved(1, "s1-s3")
+    """Without path identity: what two ports have sent is not one port's use.
+
+    Of one change it is one word, which most seeds do not feel; flowlets change all the time.
+    """
+    seeing = flowlets(1, "flowlet")
     with adversity.without_path_identity():
-        blind, blind_cut = flowlets(1, "flowlet"), moved(1, "s1-s3")
+        blind = flowlets(1, "flowlet")
     assert seeing > 100
     assert blind < seeing / 5
-    assert blind_cut.least < cut.least / 3
