@@ -19,7 +19,7 @@ from hostagent.own_algorithm import Built
 
 HERE = Path(__file__).resolve().parent / "algorithms_for_tests"
 CACHE = Path(__file__).resolve().parents[2] / "build" / "more-algorithms"
-NAMES = ("windowed", "listener", "wheel")
+NAMES = ("windowed", "listener", "wheel", "timed")
 NO_LIMIT = (1 << 64) - 1  # CC_NO_LIMIT: their rates bind nobody
 
 

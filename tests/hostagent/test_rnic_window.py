@@ -269,6 +269,79 @@ def test_a_window_that_the_kernel_writes_is_taken_up(
     assert psns(peer) == [6]
 
 
+# --- acknowledgements that are lost ---------------------------------------------------------------
+
+
+def timed_peer(window: int, **config: Any) -> ScriptedPeer:
+    """A peer whose card knows a round trip of 10 us: PSN 0 was acknowledged after that time."""
+    timed = {"line_rate": more_algorithms.NO_LIMIT, "min_rate": 1}
+    limited = {"windowed": windowed(window), "timed": timed}
+    peer = ScriptedPeer(congestion_control=limited, timeout_ps=10_000 * US, **config)
+    post(peer, 40 * MTU)
+    window_packets = len(peer.all())
+    peer.pass_time(10 * US)
+    for psn in range(window_packets):
+        peer.ack(PSN + psn)
+    return peer
+
+
+@pytest.mark.parametrize("repeat", list(Repeat))
+@pytest.mark.parametrize("packets", [1, 3])
+def test_one_packet_leaves_beyond_a_full_window_after_two_silent_round_trips(
+    packets: int, repeat: Repeat
+) -> None:
+    peer = timed_peer(packets * MTU, repeat=repeat)
+    assert psns(peer) == [packets + n for n in range(packets)]
+    for probe, trips in enumerate((2, 4, 8)):  # each time twice as long
+        due = peer.now + trips * 10 * US
+        assert peer.card.next_event() == due
+        peer.pass_time(due - 1)
+        assert peer.silent()
+        peer.pass_time(due)
+        assert psns(peer) == [2 * packets + probe]
+    peer.ack(PSN + 2 * packets)  # of the first probe: for all before it, too
+    assert psns(peer) == [2 * packets + 3 + n for n in range(packets - 2)]
+    assert peer.card.queue_pair_stats(QPN, peer.now).repeated_packets == 0
+
+
+def test_a_word_in_between_puts_a_probe_off() -> None:
+    peer = timed_peer(2 * MTU)
+    assert psns(peer) == [2, 3]
+    peer.pass_time(29 * US)
+    peer.ack(PSN + 2)
+    assert psns(peer) == [4]
+    due = (29 + 2 * 19) * US  # PSN 2 took 19 us, longer than any before
+    peer.pass_time(due - 1)
+    assert peer.silent()
+    peer.pass_time(due)
+    assert psns(peer) == [5]
+
+
+def test_a_round_trip_that_is_not_known_makes_no_probe() -> None:
+    timed = {"line_rate": more_algorithms.NO_LIMIT, "min_rate": 1}
+    for known in ({}, {"timed": timed}):
+        limited = {"windowed": windowed(MTU), **known}
+        peer = ScriptedPeer(congestion_control=limited, timeout_ps=1000 * US)
+        post(peer, 4 * MTU)
+        assert psns(peer) == [0]
+        peer.pass_time(999 * US)
+        assert peer.silent()
+
+
+def test_no_probe_for_a_read_whose_responses_are_on_the_way() -> None:
+    peer = timed_peer(MTU)
+    assert psns(peer) == [1]
+    peer.ack(PSN + 1)
+    for psn in range(2, 40):
+        assert psns(peer) == [psn]
+        peer.ack(PSN + psn)
+    for id in (2, 3):
+        peer.card.post(QPN, Work(id, Operation.READ, bytearray(3 * MTU), rkey=4), peer.now)
+    assert psns(peer) == [40]
+    peer.pass_time(1000 * US)
+    assert peer.silent()
+
+
 # --- between two cards ----------------------------------------------------------------------------
 
 

@@ -394,10 +394,14 @@ struct feedback {
     uint64_t cursor, bytes;          /* of the work there the first byte, counted from the queue pair's first one */
     uint64_t *sent;                  /* send times (cc_sent.h); NULL: not wanted */
     uint64_t sent_mask;
-    uint64_t rtt_ns;                 /* of the acknowledgement that is being taken */
+    rnic_time probe_at;              /* when one packet may leave beyond a full window, if nothing moves before; RNIC_NEVER: not */
+    uint64_t trip_ns;                /* the last round trip or the smoothed one, whichever is longer; 0: none is known */
+    uint64_t smoothed_ns;
+    uint64_t una;                    /* before the acknowledgement that is being taken */
     const struct cc_telemetry *telemetry;
     uint8_t said;                    /* that one has been an event */
     uint8_t is_ack;                  /* and is no NAK */
+    uint8_t probes;                  /* in a row, since something was acknowledged */
     uint32_t psn;                    /* that it names */
 };
 
@@ -582,7 +586,7 @@ void packet_shim(struct rnic_packet *packet, enum weft_telemetry_kind kind, cons
 int feedback_begin(struct qp *qp);                               /* what its slot's algorithms want; 0: no memory */
 void feedback_end(struct qp *qp);
 int window_open(const struct qp *qp);                            /* may a new packet leave? */
-rnic_time window_opens(const struct qp *qp);                     /* when time alone will have opened it; RNIC_NEVER: it will not */
+rnic_time window_opens(const struct qp *qp);                     /* when time alone will let one leave; RNIC_NEVER: it will not */
 void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_packet *packet); /* data leaves */
 void feedback_left(struct qp *qp, const struct rnic_packet *packet); /* only now: it has waited for a line */
 void feedback_hear(struct qp *qp, const struct inbound *in);     /* an acknowledgement is going to be taken */

@@ -5,6 +5,7 @@
 #include "card.h"
 
 enum { SENT_FIRST = 64, SENT_MOST = 1 << 16 }; /* packets whose send times are remembered */
+enum { PROBE_TRIPS = 2, PROBES_MOST = 8 };    /* round trips without a word before a probe; doublings of that time */
 
 int feedback_begin(struct qp *qp)
 {
@@ -18,6 +19,7 @@ int feedback_begin(struct qp *qp)
     if (!own)
         return 0;
     qp->wants = (uint8_t)wants;
+    own->probe_at = RNIC_NEVER;
     if (!(wants & CC_RTT))
         return 1;
     own->sent_mask = (config->slot_is_ours ? SENT_FIRST : CC_SENT_KERNEL) - 1;
@@ -64,14 +66,50 @@ static uint64_t on_the_way(const struct qp *qp)
     return bytes_to_cursor(qp) + bytes_below(qp, qp->cursor, qp->next) - acknowledged;
 }
 
+/* A window that is full opens by acknowledgements, and where these are lost nothing sends any more: a window of one packet waits for its one
+ * acknowledgement until the time-out, a thousand round trips later. So a packet may leave beyond it when nothing has been sent or
+ * acknowledged for two round trips, then four, eight ...: its acknowledgement is for all before it, too. That is TCP's tail
+ * loss probe (RFC 8985, section 7) with something new to send. READs, whose responses are no acknowledgements, do without. */
+static void probe_after(struct qp *qp)
+{
+    struct feedback *own = qp->feedback;
+    const uint64_t patience_ns = PROBE_TRIPS * own->trip_ns << own->probes;
+    own->probe_at = own->trip_ns ? qp->card->now + (rnic_time)patience_ns * 1000 : RNIC_NEVER;
+}
+
+static void probe_sent(struct qp *qp)
+{
+    struct feedback *own = qp->feedback;
+    if (qp->next == qp->una)
+        own->probes = 0;
+    else if (own->probe_at <= qp->card->now && own->probes < PROBES_MOST)
+        own->probes++;
+    probe_after(qp);
+}
+
+static void probe_answered(struct qp *qp)
+{
+    struct feedback *own = qp->feedback;
+    const uint64_t word = own->sent[own->psn & own->sent_mask];
+    const uint64_t trip_ns = own->is_ack ? cc_sent_trip(word, own->psn, word, own->psn, nanoseconds(qp->card)) : 0;
+    if (trip_ns) {
+        own->smoothed_ns = own->smoothed_ns ? own->smoothed_ns - own->smoothed_ns / 8 + trip_ns / 8 : trip_ns;
+        own->trip_ns = trip_ns > own->smoothed_ns ? trip_ns : own->smoothed_ns;
+    }
+    own->probes = 0;
+    probe_after(qp);
+}
+
+static int may_probe(const struct qp *qp) { return qp->feedback->probe_at <= qp->card->now && !qp->reads; }
+
 int window_open(const struct qp *qp)
 {
-    return qp->next == qp->una || on_the_way(qp) < cc_window_at(qp->slot, nanoseconds(qp->card));
+    return qp->next == qp->una || on_the_way(qp) < cc_window_at(qp->slot, nanoseconds(qp->card)) || may_probe(qp);
 }
 
 /* A window only widens with time, so that halving finds the nanosecond. What does not come before the time-out need not be
  * known: that comes through here, too. */
-rnic_time window_opens(const struct qp *qp)
+static rnic_time widens(const struct qp *qp)
 {
     const uint64_t base = qp->card->config.cc_base_ns, out = on_the_way(qp);
     if (qp->deadline == RNIC_NEVER || qp->deadline <= qp->card->now)
@@ -88,6 +126,12 @@ rnic_time window_opens(const struct qp *qp)
     }
     const rnic_time at = (rnic_time)(open - base) * 1000;
     return at > qp->card->now ? at : qp->card->now + 1000;
+}
+
+rnic_time window_opens(const struct qp *qp)
+{
+    const rnic_time opens = widens(qp), probe_at = qp->reads ? RNIC_NEVER : qp->feedback->probe_at;
+    return probe_at < opens && probe_at < qp->deadline ? probe_at : opens;
 }
 
 /* --- round-trip times -------------------------------------------------------------------------- */
@@ -130,6 +174,8 @@ void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_pack
         packet_shim(packet, WEFT_TELEMETRY_COLLECTS, NULL);
     if (!(qp->wants & CC_RTT))
         return;
+    if (qp->wants & CC_WINDOW)
+        probe_sent(qp);
     if (psn - qp->una > own->sent_mask && own->sent_mask + 1 < SENT_MOST && qp->config.slot_is_ours)
         remember_more(own);
     remember(qp, psn, again);
@@ -143,6 +189,7 @@ void feedback_hear(struct qp *qp, const struct inbound *in)
     own->said = 0;
     own->is_ack = (in->syndrome & 0xe0) == 0;
     own->psn = in->psn;
+    own->una = qp->una;
     own->telemetry = in->telemetry ? &qp->card->telemetry : NULL;
 }
 
@@ -162,6 +209,8 @@ void feedback_heard(struct qp *qp)
     struct feedback *own = qp->feedback;
     if (!own->said && qp->config.slot_is_ours)
         feedback_acked(qp, (struct cc_event){.kind = CC_ACKED}, qp->una);
+    if (qp->una > own->una && own->sent && qp->wants & CC_WINDOW)
+        probe_answered(qp);
     own->is_ack = 0; /* READ responses are events without */
     own->telemetry = NULL;
 }

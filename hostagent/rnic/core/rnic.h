@@ -156,7 +156,8 @@ struct rnic_qp_config {
     struct cc_sent *plane_sent[RNIC_INTERFACES];  /* as `sent`: the first one has times and paths, each of them `lost_at` */
 };
 /* A slot whose algorithms limit by a window: new packets wait while payload bytes that were sent and not acknowledged have reached it,
- * though one packet may always be on the way; each asks to be acknowledged. What was lost is sent again at once by selective
+ * though one packet may always be on the way; each asks to be acknowledged. Where round-trip times are wanted, too, one more leaves after
+ * two round trips without a word, in case acknowledgements were lost. What was lost is sent again at once by selective
  * repeat, and within the window by go-back-N. A READ counts with all that it asks for; its responses, which
  * nobody acknowledges, are limited by the rate of the end that sends them, and by no window.
  * Its own slot, if `slot` is NULL, starts with what `cc` says; NULL as without an algorithm. */
