@@ -61,6 +61,7 @@ struct encc_params {
 /* What a hop would have this flow send, were it the only one. */
 struct encc_hop {
     weft_u64 reference; /* bits/s */
+    weft_u64 increase;  /* bits/s: what a round trip adds to it */
     weft_u64 used;      /* U, in 1 / PATH_LOAD_ONE */
     weft_u64 rate;      /* bits/s: what the last acknowledgement makes of the reference */
 };
@@ -68,6 +69,7 @@ struct encc_hop {
 struct encc {
     struct encc_params params;
     weft_u64 rate, reference; /* bits/s */
+    weft_u64 increase;        /* bits/s: of that reference */
     weft_u64 used;            /* U of the most loaded hop, in 1 / PATH_LOAD_ONE */
     weft_u64 committed_at;    /* ns, when the references were last set */
     weft_u64 sent_at;         /* ns, when the packet was sent that was last acknowledged */
@@ -110,17 +112,38 @@ static inline const char *encc_invalid(const struct encc_params *p)
     return 0;
 }
 
+/* What a round trip adds to a reference. */
+static inline weft_u64 encc_increase(const struct encc *s, weft_u64 reference)
+{
+    weft_u64 top = s->params.line_rate, at_top = s->params.rate_ai, below, at_below = at_top / 2;
+
+    if (!s->params.by_root)
+        return at_top;
+    for (weft_u32 i = 0; i < ENCC_QUARTERS; i++) {
+        if (reference >= top / 4)
+            break;
+        top /= 4;
+        at_top = at_below;
+        at_below = i == 1 ? at_top / 3 : at_top / 2;
+    }
+    below = top / 4;
+    if (reference < below || top == below)
+        return at_below;
+    return at_below + ((at_top - at_below) * ((reference - below) * 65536 / (top - below)) >> 16);
+}
+
 static inline void encc_init(struct encc *s, const struct encc_params *params, weft_u64 now)
 {
     s->params = *params;
     s->rate = s->reference = s->least = params->line_rate;
+    s->increase = encc_increase(s, s->reference);
     s->used = s->rtt_ns = s->cut_q10 = 0;
     s->least_rtt_ns = params->base_rtt_ns;
     s->faster_q10 = 1024;
     s->committed_at = s->sent_at = now;
     s->halvings = s->begun = s->stage = s->next_stage = s->hops = s->path = 0;
     for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++)
-        s->each[i] = (struct encc_hop){params->line_rate, 0, params->line_rate};
+        s->each[i] = (struct encc_hop){.reference = params->line_rate, .increase = s->increase, .rate = params->line_rate};
     path_last_init(&s->last);
 }
 
@@ -158,7 +181,9 @@ static inline void encc_measure(struct encc *s, const struct cc_telemetry *telem
             continue;
         s->hops = i + 1;
         hop.queue = hop.queue > free ? hop.queue - free : 0;
-        load = path_queue_load(&hop, hop.ns > round_trip_ns ? hop.ns : round_trip_ns);
+        load = 0;
+        if (hop.queue)
+            load = path_queue_load(&hop, hop.ns > round_trip_ns ? hop.ns : round_trip_ns);
         if (hop.ns)
             load += path_sent_load(&hop);
         if (load > PATH_LOAD_MOST)
@@ -167,6 +192,7 @@ static inline void encc_measure(struct encc *s, const struct cc_telemetry *telem
             s->halvings = 0;
             s->least_rtt_ns = s->params.base_rtt_ns;
             s->each[i].reference = s->reference;
+            s->each[i].increase = s->increase;
             s->each[i].used = load > encc_eta(s) ? load : encc_eta(s);
         } else if (hop.ns)
             s->each[i].used = path_load_average(s->each[i].used, load, hop.ns, average_ns);
@@ -201,26 +227,6 @@ static inline weft_u64 encc_towards_eta(const struct encc *s, weft_u64 reference
     return reference * s->params.eta_q16 * 16 / (used_q20 ? used_q20 : 1);
 }
 
-/* What a round trip adds to a reference. */
-static inline weft_u64 encc_increase(const struct encc *s, weft_u64 reference)
-{
-    weft_u64 top = s->params.line_rate, at_top = s->params.rate_ai, below, at_below = at_top / 2;
-
-    if (!s->params.by_root)
-        return at_top;
-    for (weft_u32 i = 0; i < ENCC_QUARTERS; i++) {
-        if (reference >= top / 4)
-            break;
-        top /= 4;
-        at_top = at_below;
-        at_below = i == 1 ? at_top / 3 : at_top / 2;
-    }
-    below = top / 4;
-    if (reference < below || top == below)
-        return at_below;
-    return at_below + ((at_top - at_below) * ((reference - below) * 65536 / (top - below)) >> 16);
-}
-
 /* What a hop makes of its reference, and the least of all hops. What it finds goes into the state and not from hand to hand: the
  * kernel's verifier follows what it knows of a value, and would follow each hop once for each way through those before it. */
 static inline void encc_hop_rate(struct encc *s, weft_u32 i)
@@ -235,7 +241,7 @@ static inline void encc_hop_rate(struct encc *s, weft_u32 i)
         rate = encc_towards_eta(s, reference, s->each[i].used);
         s->next_stage = 0;
     }
-    rate += encc_increase(s, reference);
+    rate += s->each[i].increase;
     if (rate < p->min_rate)
         rate = p->min_rate;
     if (rate > p->line_rate)
@@ -250,10 +256,14 @@ static inline void encc_commit(struct encc *s, weft_u64 now)
 {
     const weft_u64 most = 2 * s->least;
 
-    for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++)
-        if (i < s->hops)
-            s->each[i].reference = s->each[i].rate < most ? s->each[i].rate : most;
     s->reference = s->least;
+    s->increase = encc_increase(s, s->reference);
+    for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++) {
+        if (i >= s->hops)
+            continue;
+        s->each[i].reference = s->each[i].rate < most ? s->each[i].rate : most;
+        s->each[i].increase = encc_increase(s, s->each[i].reference);
+    }
     s->committed_at = now;
 }
 

@@ -60,7 +60,7 @@ static inline void path_hop_read(const struct cc_telemetry *t, weft_u32 i, struc
     weft_u32 from = i * PATH_HOP_BYTES;
 
     *out = (struct path_hop){};
-    if (i >= PATH_HOPS_MOST || i >= path_hops(t))
+    if (i >= PATH_HOPS_MOST || from + PATH_HOP_BYTES > t->bytes || t->format != PATH_TELEMETRY_HOPS)
         return;
     out->hop = (weft_u16)path_word16(t, from);
     out->rate = weft_rate_units((weft_u16)path_word16(t, from + 2)) << 16;

@@ -111,7 +111,7 @@ class Plain:
             rate = reference
             if hop.used >= self.eta or self.stage >= given.max_stage:
                 rate, stage = rate * self.eta / max(hop.used, 2**-20), 0
-            rate += self._increase(reference)
+            rate += self._increase(hop.reference)
             rates.append(min(max(rate, given.min_rate_bps), given.line_rate_bps))
         least = min(rates)
         if cut:
@@ -329,7 +329,7 @@ def test_stages_add_only_as_long_as_there_is_room() -> None:
 def test_the_increase_grows_with_the_rate_but_less() -> None:
     given = replace(GIVEN, by_root=True, min_rate_bps=1)
     for part, root in (
-        (1, 1),
+        (1 / 0.95, 1 / 2 + 1 / 2 * (0.95 - 0.25) / 0.75),
         (4, 1 / 2),
         (16, 1 / 4),
         (64, 1 / 12),
@@ -337,10 +337,14 @@ def test_the_increase_grows_with_the_rate_but_less() -> None:
         (10**6, 1 / 192),
     ):
         header = Header(given)
-        header.state.each[0].reference = LINE // part
-        for n in range(3):
-            header.told(0x2000, START + 2 * n * T, T)
-        added = header.state.rate - LINE // part * 0.95
+        header.state.each[0].reference = int(LINE / part / 0.95)
+        header.state.each[0].increase = 0
+        rates = []
+        for n in range(5):
+            header.told(0x2000, START + 2 * n * T, T)  # all of the line: the reference times 0.95
+            rates.append(int(header.state.rate))
+        assert rates[2] == pytest.approx(LINE / part, rel=1e-3)
+        added = rates[4] - rates[2] * 0.95
         assert added == pytest.approx(given.rate_ai_bps * root, rel=0.01)
 
 

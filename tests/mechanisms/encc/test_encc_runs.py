@@ -92,7 +92,7 @@ def hops() -> Played:
 def test_flows_share_a_link_that_is_full_and_has_no_queue(hops: Played) -> None:
     assert (hops.first_cut > 0).all()
     assert hops.goodput.sum() > 0.93 * LINE
-    assert hops.goodput.sum() ** 2 / (8 * (hops.goodput**2).sum()) > 0.97  # Jain
+    assert hops.goodput.sum() ** 2 / (8 * (hops.goodput**2).sum()) > 0.95  # Jain
     marks = Played(incast("dcqcn", "ecn: hpcc-dcqcn"))
     assert hops.mean_wait_ps < marks.mean_wait_ps / 4
 
