@@ -12,7 +12,7 @@ from topologies.errors import did_you_mean
 from topologies.reach import Reach
 from topologies.units import parse_size
 from workloads.planes import plane_problems
-from workloads.senders import choices, titles, with_those_beside
+from workloads.senders import choices, is_control, titles, with_those_beside
 from workloads.several import unjoined
 from workloads.transport_schema import transport_entry
 
@@ -159,7 +159,7 @@ def controlled(name: str | None, set_name: str | None) -> tuple[str, str | None]
     """
     known = [each.name for each in choices()]
     control = name or known[0]
-    if control not in (*known, "none"):
+    if not is_control(control):
         raise UsageError(f"--congestion {control}: choose one of {', '.join(known)}, none")
     running = with_those_beside(control)
     with_sets = next((each for each in running if each.sets), None)

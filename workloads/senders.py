@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from hostagent.rnic.planes import PlaneConfig, PlaneUse
@@ -177,6 +178,9 @@ def with_sender(more: Sender) -> Iterator[None]:
         install(before)
 
 
+JOINED = "+"
+"""Between the names of senders that run together; the smallest rate and window hold."""
+
 DEFAULT = ""
 """In `beside`: the sender that a run file has without saying so."""
 
@@ -205,14 +209,25 @@ def sender(name: str) -> Sender:
     return known[name]
 
 
+def named(control: str) -> tuple[str, ...]:
+    """Return the names in `congestion_control: control`: "a", or "a+b"; "none" has none."""
+    return () if control == "none" else tuple(control.split(JOINED))
+
+
+def is_control(text: str) -> bool:
+    """Say whether `congestion_control:` takes a text: a sender, several joined by "+", or none."""
+    known = {each.name for each in choices()}
+    names = named(text)
+    return known.issuperset(names) and len(set(names)) == len(names)
+
+
 def with_those_beside(name: str, *, stock: bool = False) -> tuple[Sender, ...]:
     """Return what runs at a sender of `congestion_control: name`, in the registry's order.
 
-    `stock`: on a NIC that knows plain CNPs only. "none" is nothing.
+    `stock`: on a NIC that knows plain CNPs only. "none" is nothing; of "a+b" both run, with what
+    runs beside each. Raises KeyError.
     """
-    if name == "none":
-        return ()
-    wanted, todo = set(), [name]
+    wanted, todo = set(), [*named(name)]
     while todo:
         each = sender(todo.pop())
         if each.name not in wanted:
@@ -262,11 +277,13 @@ def name_of(algorithms: Collection[str]) -> str:
 
     What runs beside whichever `congestion_control:` names is left out.
     """
-    named = {each.algorithm for each in choices()} & set(algorithms)
-    if not named:
+    run = {each.algorithm for each in choices()} & set(algorithms)
+    if not run:
         return "none"
-    for each in choices():
-        if {other.algorithm for other in with_those_beside(each.name)} == named:
-            return each.name
-    names = [each.name for each in choices() if each.algorithm in named]
+    for controls in (1, 2):
+        for some in combinations(choices(), controls):
+            control = JOINED.join(each.name for each in some)
+            if {other.algorithm for other in with_those_beside(control)} == run:
+                return control
+    names = [each.name for each in choices() if each.algorithm in run]
     return f"{' and '.join(names)} alone"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hostagent.rnic.planes import NO_PLANES, PlaneConfig
 from topologies.model import Topology
-from workloads.senders import Parameters, of_planes, running
+from workloads.senders import JOINED, Parameters, Sender, named, of_planes, running
 from workloads.transport_schema import PLANES_LINK_DELAY_PS, PathChoice, TransportFields
 
 
@@ -95,7 +95,7 @@ def transport_for(
         entry.retries,
         entry.source_ports,
         line_rate_bps,
-        chosen[-1].name if chosen else "none",
+        _name_of(entry.congestion_control, chosen),
         {
             each.algorithm: each.parameters_in(topology, entry, of_slot)
             for each in running(entry, stock=stock)
@@ -110,6 +110,15 @@ def transport_for(
         planes[1] if planes else NO_PLANES,
         delay,
     )
+
+
+def _name_of(control: str, chosen: Sequence[Sender]) -> str:
+    """Return what runs of a run file's `congestion_control:` on a card that may not know it all."""
+    names = {each.name for each in chosen}
+    left = [name for name in named(control) if name in names]
+    if left:
+        return JOINED.join(left)
+    return chosen[-1].name if chosen else "none"
 
 
 def class_of(topology: Topology, name: str | None) -> tuple[int, int] | None:

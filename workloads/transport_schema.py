@@ -34,7 +34,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model, field
 
 from topologies.fields import Count, CountOrNone, Model, Moment
 from topologies.units import parse_size
-from workloads.senders import Sender, choices, senders
+from workloads.senders import JOINED, Sender, choices, is_control, senders
 
 PAYLOADS = (256, 512, 1024, 2048, 4096)
 MAX_WINDOW = {"go-back-n": 1 << 22, "selective-repeat": 8192}  # hostagent/rnic/core/card.h
@@ -152,10 +152,18 @@ def transport_entry() -> type[TransportFields]:
     return _transport_entry(senders())
 
 
+def _control(value: str) -> str:
+    if is_control(value):
+        return value
+    names = [*(each.name for each in choices()), "none"]
+    together = f"or two that run together, as {JOINED.join(names[1:3])}"
+    raise ValueError(f"no congestion control {value!r}: there is {', '.join(names)}, {together}")
+
+
 @cache
 def _transport_entry(known: tuple[Sender, ...]) -> type[TransportFields]:
-    names = (*(each.name for each in choices()), "none")
-    added: Any = {"congestion_control": (Literal[names], names[0])}
+    names = tuple(each.name for each in choices())
+    added: Any = {"congestion_control": (Annotated[str, AfterValidator(_control)], names[0])}
     for each in known:
         added |= {name: (key.type, key.default) for name, key in each.keys.items()}
     return create_model("TransportEntry", __base__=TransportFields, **added)

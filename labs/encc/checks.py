@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from labs import Check, Estimate, Figure, NotRunError, Table
-from labs.drawing import COLOURS, drawing, where
+from labs.drawing import COLOURS, INK, NOTE, drawing, where
 
 from . import runs
 
@@ -15,10 +15,12 @@ measure_simulator = runs.measure
 Lookup = Callable[[], Estimate]
 
 ENCC, WORD, BEST = "encc", "encc-word", "best"
-CONTROLS = ("hpcc-dcqcn-paper", BEST, "fast-cnp", "swift", "powertcp", ENCC, WORD)
+BOTH = "encc-and-fast-cnp"
+CONTROLS = ("hpcc-dcqcn-paper", BEST, "fast-cnp", "swift", "powertcp", ENCC, WORD, BOTH)
 MOST_US = {"16-to-1": 1, "60-to-1": 1, "16-to-1-at-100G": 2, "60-to-1-at-100G": 4}
 """The queue's 99th percentile, in us of the link."""
 QUEUE, JAIN, LOAD = "queue, 99th percentile", "Jain", "payload over the line"
+FIRST = "longest queue"
 SMALL, LARGE = "slowdown below 30 kB, 99th percentile", "slowdown from 1 MB on, 99th percentile"
 
 
@@ -36,6 +38,9 @@ def checks(table: Table) -> Iterator[Check]:
                 yield Check.at_most(f"{row}, ENCC over {other}", over, 0.1)
             elif other != ENCC:
                 yield Check.reported(f"{row}, {other}", _of(table, case, other, QUEUE), "us")
+        for control in (ENCC, BOTH):
+            first = f"{case}: {FIRST}, {control}"
+            yield Check.reported(first, _of(table, case, control, FIRST), "MB")
         yield Check.at_least(f"{case}: {LOAD}, ENCC", _of(table, case, ENCC, LOAD), 0.93)
         for other in CONTROLS:
             if other != ENCC:
@@ -44,6 +49,7 @@ def checks(table: Table) -> Iterator[Check]:
     for case in runs.CHAINS:
         yield from _all(table, case, "long flow over its share", 0.8)
     yield from _all(table, "join", "Jain, the least", 0.98)
+    yield from _all(table, "leave", "Jain, the least", 0.98)
     for metric in (SMALL, LARGE):
         for other in CONTROLS:
             yield Check.reported(
@@ -80,7 +86,7 @@ def figures(table: Table, out: Path) -> Iterator[Figure]:
     path = out / "encc.png"
     with drawing(path, where(table)) as figure:
         axes = figure.subplots()
-        for control, colour in zip(CONTROLS, COLOURS, strict=False):
+        for control, colour in zip(CONTROLS, (*COLOURS, INK, NOTE), strict=True):
             if found[control]:
                 waits, loads = zip(*found[control], strict=True)
                 axes.plot(waits, loads, "o", color=colour, label=control)

@@ -11,7 +11,7 @@ from topologies.errors import FieldPath
 from topologies.lint.findings import Remark, Severity
 from workloads.lint_transport import class_subject, transport_dscps
 from workloads.model import RunFile
-from workloads.senders import Sender
+from workloads.senders import Sender, named
 
 
 def caution(measured: Measured, sender: Sender, forms: Collection[str] = ()) -> Iterator[str]:
@@ -19,7 +19,7 @@ def caution(measured: Measured, sender: Sender, forms: Collection[str] = ()) -> 
 
     `forms`: the formats that it reads; none: all.
     """
-    if measured.control != sender.name:
+    if sender.name not in named(measured.control):
         return
     each = measured.data_class
     setting = None if each is None else each.setting(KEY)
@@ -39,7 +39,7 @@ def remarks(
     `forms`: the formats that it reads; none: all.
     """
     entry: Any = run.transport
-    if entry is None or entry.congestion_control != sender.name:
+    if entry is None or sender.name not in named(entry.congestion_control):
         return
     for dscp in transport_dscps(run):
         each = next((c for c in run.topology.classes if dscp in c.dscps), None)
