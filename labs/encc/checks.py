@@ -20,7 +20,7 @@ CONTROLS = ("hpcc-dcqcn-paper", BEST, "fast-cnp", "swift", "powertcp", ENCC, WOR
 MOST_US = {"16-to-1": 1, "60-to-1": 1, "16-to-1-at-100G": 2, "60-to-1-at-100G": 4}
 """The queue's 99th percentile, in us of the link."""
 QUEUE, JAIN, LOAD = "queue, 99th percentile", "Jain", "payload over the line"
-FIRST = "longest queue"
+FIRST, LAST = "longest queue", "longest queue at last"
 SMALL, LARGE = "slowdown below 30 kB, 99th percentile", "slowdown from 1 MB on, 99th percentile"
 
 
@@ -46,6 +46,10 @@ def checks(table: Table) -> Iterator[Check]:
             if other != ENCC:
                 yield Check.reported(f"{case}: {LOAD}, {other}", _of(table, case, other, LOAD))
     yield from _all(table, "near-and-far", JAIN, 0.95)
+    for control in CONTROLS:
+        for metric, unit in ((JAIN, ""), (LOAD, ""), (FIRST, "MB"), (LAST, "MB")):
+            found = _of(table, "near-end", control, metric)
+            yield Check.reported(f"near-end: {metric}, {control}", found, unit)
     for case in runs.CHAINS:
         yield from _all(table, case, "long flow over its share", 0.8)
     yield from _all(table, "join", "Jain, the least", 0.98)

@@ -64,6 +64,12 @@ def _measured(
         yield "longest queue", Measured(float(queued(results, "l1", 1, 0, end).max()) / 1e6, "MB")
         waits = queued(results, "l1", 1, late, end)
         yield "longest queue at last", Measured(float(waits.max()) / 1e6, "MB")
+    elif case == "near-end":
+        late = end - 10 * PS_PER_MS
+        yield from _shares(results, flows, late, end, line)
+        yield "longest queue", Measured(float(queued(results, "b1", 2, 0, end).max()) / 1e6, "MB")
+        waits = queued(results, "b1", 2, late, end)
+        yield "longest queue at last", Measured(float(waits.max()) / 1e6, "MB")
     elif case in CHAINS:
         shares = rates(results, flows, end // 2, end)
         yield "long flow over its share", Measured(float(shares[0]) * 2 / (line * 0.979))
