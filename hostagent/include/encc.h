@@ -10,6 +10,7 @@
  *   U of a hop           its load, averaged over twice the least round trip that a packet of this path took: one holds too few packets where lines
  *                        are slow, and what one packet more or less makes of U decides who gets more; over longer times rates swing
  *   rate of a hop        U >= eta, or after max_stage increases: reference x eta / U + increase; else: reference + increase
+ *                        (the increase is that of the reference before a cut for what was sent before it)
  *   rate                 the least of the hops': each hop's comes to the fair share of its line, so that who passes several full
  *                        links gets its share of the fullest (HPCC's MULTI_RATE)
  *   window               rate x round trip
@@ -62,6 +63,7 @@ struct encc_params {
 struct encc_hop {
     weft_u64 reference; /* bits/s */
     weft_u64 increase;  /* bits/s: what a round trip adds to it */
+    weft_u64 added;     /* bits/s: what it added before the cuts that cut_q10 is of */
     weft_u64 used;      /* U, in 1 / PATH_LOAD_ONE */
     weft_u64 rate;      /* bits/s: what the last acknowledgement makes of the reference */
 };
@@ -143,7 +145,7 @@ static inline void encc_init(struct encc *s, const struct encc_params *params, w
     s->committed_at = s->sent_at = now;
     s->halvings = s->begun = s->stage = s->next_stage = s->hops = s->path = 0;
     for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++)
-        s->each[i] = (struct encc_hop){.reference = params->line_rate, .increase = s->increase, .rate = params->line_rate};
+        s->each[i] = (struct encc_hop){.reference = params->line_rate, .increase = s->increase, .added = s->increase, .rate = params->line_rate};
     path_last_init(&s->last);
 }
 
@@ -192,7 +194,7 @@ static inline void encc_measure(struct encc *s, const struct cc_telemetry *telem
             s->halvings = 0;
             s->least_rtt_ns = s->params.base_rtt_ns;
             s->each[i].reference = s->reference;
-            s->each[i].increase = s->increase;
+            s->each[i].increase = s->each[i].added = s->increase;
             s->each[i].used = load > encc_eta(s) ? load : encc_eta(s);
         } else if (hop.ns)
             s->each[i].used = path_load_average(s->each[i].used, load, hop.ns, average_ns);
@@ -241,7 +243,7 @@ static inline void encc_hop_rate(struct encc *s, weft_u32 i)
         rate = encc_towards_eta(s, reference, s->each[i].used);
         s->next_stage = 0;
     }
-    rate += s->each[i].increase;
+    rate += s->faster_q10 > 1024 ? s->each[i].added : s->each[i].increase;
     if (rate < p->min_rate)
         rate = p->min_rate;
     if (rate > p->line_rate)
@@ -261,6 +263,8 @@ static inline void encc_commit(struct encc *s, weft_u64 now)
     for (weft_u32 i = 0; i < PATH_HOPS_MOST; i++) {
         if (i >= s->hops)
             continue;
+        if (!s->cut_q10)
+            s->each[i].added = s->each[i].increase;
         s->each[i].reference = s->each[i].rate < most ? s->each[i].rate : most;
         s->each[i].increase = encc_increase(s, s->each[i].reference);
     }
@@ -289,8 +293,8 @@ static inline void encc_react_to_old(struct encc *s, weft_u64 now)
     s->rate = s->least;
     if (!cut_q10)
         return;
-    s->cut_q10 = cut_q10 < ENCC_CUT_MOST ? cut_q10 : ENCC_CUT_MOST;
     encc_commit(s, now);
+    s->cut_q10 = cut_q10 < ENCC_CUT_MOST ? cut_q10 : ENCC_CUT_MOST;
 }
 
 /* `sent_at`, `before`: of the packet that is acknowledged, and of the one that was before. */

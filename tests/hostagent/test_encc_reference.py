@@ -35,6 +35,7 @@ class PlainHop:
 
     def __init__(self, reference: float) -> None:
         self.reference, self.used = reference, 0.0
+        self.added = reference  # before the cuts that what was sent before is held against
 
 
 class Plain:
@@ -82,7 +83,8 @@ class Plain:
             load = min(waits + (each.sent_share if each.ns else 0), LOAD_MOST)
             if each.is_new:
                 self.base = self.least = self.given.base_rtt_ns
-                kept.reference, kept.used = self.reference, max(load, self.eta)
+                kept.reference = kept.added = self.reference
+                kept.used = max(load, self.eta)
             elif each.ns >= average:
                 kept.used = load
             elif each.ns:
@@ -111,7 +113,7 @@ class Plain:
             rate = reference
             if hop.used >= self.eta or self.stage >= given.max_stage:
                 rate, stage = rate * self.eta / max(hop.used, 2**-20), 0
-            rate += self._increase(hop.reference)
+            rate += self._increase(hop.added if cut else hop.reference)
             rates.append(min(max(rate, given.min_rate_bps), given.line_rate_bps))
         least = min(rates)
         if cut:
@@ -129,6 +131,7 @@ class Plain:
             return
         self.reference, self.committed = least, now
         for hop, rate in zip(self.hops, rates, strict=False):
+            hop.added = hop.added if cut else hop.reference
             hop.reference = min(rate, 2 * least)
 
 
