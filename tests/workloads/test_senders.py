@@ -10,7 +10,7 @@ import pytest
 
 from topologies.errors import TopologyError
 from workloads.loader import read_run
-from workloads.senders import Sender, senders, with_sender
+from workloads.senders import Sender, name_of, running, senders, titles, with_sender
 from workloads.transport import transport_for
 
 RUN = """
@@ -69,3 +69,23 @@ def test_name_that_is_there_already_is_refused() -> None:
     with with_sender(MINE), pytest.raises(ValueError, match=words), with_sender(MINE):
         pass
     assert senders() == before
+
+
+def test_two_senders_run_together() -> None:
+    run = read_run(RUN.replace("mine", "encc+fast-cnp"))
+    entry: Any = run.transport
+    assert {each.name for each in running(entry)} == {"encc", "fast-cnp", "dcqcn"}
+    planned = transport_for(entry, 10**11, topology=run.topology)
+    assert planned.congestion_control == "encc+fast-cnp"
+    assert set(planned.algorithms) == {"encc", "fast_cnp", "dcqcn"}
+    assert set(name_of(planned.algorithms).split("+")) == {"encc", "fast-cnp"}
+    assert titles("encc+fast-cnp").count(" and ") == 2
+    stock = transport_for(entry, 10**11, stock=True, topology=run.topology)
+    assert stock.congestion_control == "encc"  # it does not hear what rates switches say
+    assert set(stock.algorithms) == {"encc", "dcqcn"}
+
+
+@pytest.mark.parametrize("control", ["encc+", "encc+encc", "encc+none", "+", "", "encc + swift"])
+def test_what_does_not_run_together_is_refused(control: str) -> None:
+    with pytest.raises(TopologyError, match="encc, powertcp, swift, none, or two that run"):
+        read_run(RUN.replace("mine", repr(control)))

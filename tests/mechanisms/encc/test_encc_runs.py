@@ -129,5 +129,13 @@ def remarks(run: RunFile) -> list[Remark]:
 def test_lint_says_where_switches_write_nothing() -> None:
     said = [each.message for each in remarks(read_run(incast("encc", "ecn: 200kB")))]
     assert any("it has no path_telemetry: ENCC has nothing to go by" in each for each in said)
+    said = [each.message for each in remarks(read_run(incast("encc+swift", "ecn: 200kB")))]
+    assert any("ENCC has nothing to go by" in each for each in said)
     said = [each.message for each in remarks(read_run(incast("encc", "path_telemetry: hops")))]
     assert not any("ENCC" in each for each in said)
+
+
+def test_both_controls_have_the_shorter_first_queue_and_the_settled_one(hops: Played) -> None:
+    both = Played(incast("encc+fast-cnp", "ecn: hpcc-dcqcn, fast_cnp: true, path_telemetry: hops"))
+    assert both.goodput.sum() == pytest.approx(hops.goodput.sum(), rel=0.02)
+    assert both.mean_wait_ps < hops.mean_wait_ps
