@@ -19,7 +19,7 @@ from experiments.loader import load
 from labs.shares import jain, queued, rates
 
 LAB = load("encc")
-CASES, CONTROLS = 9, 7
+CASES, CONTROLS = 11, 8
 FAIRNESS = load("congestion-control-fairness")
 RUN = (sys.executable, "-m", "weft.cli", "lab", "run", "encc")
 
