@@ -30,7 +30,7 @@ class ClientTls:
     key: Path | None = None
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """What a channel is opened with. Raises ClientTlsError."""
+        """Return the credentials to open a channel with. Raises ClientTlsError."""
         if (self.cert is None) != (self.key is None):
             raise ClientTlsError("a certificate and its key are given together, or neither")
         return grpc.ssl_channel_credentials(
@@ -41,7 +41,7 @@ class ClientTls:
 
 
 def channel(address: str, tls: ClientTls | None) -> grpc.Channel:
-    """A channel to HOST:PORT, in clear text without `tls`. Raises ClientTlsError."""
+    """Return a channel to HOST:PORT, in clear text without `tls`. Raises ClientTlsError."""
     options = [
         ("grpc.max_receive_message_length", -1),  # a large program's JSON is over 4 MiB
         # What became of each update of a batch comes as metadata: 8 KB would be some 50 updates.
@@ -55,7 +55,9 @@ def channel(address: str, tls: ClientTls | None) -> grpc.Channel:
 
 
 def _pem(path: Path | None, kind: str) -> bytes | None:
-    """A file's bytes. gRPC does not say what is wrong with a file: the switch just seems silent."""
+    """Read a PEM file here: gRPC gives no reason for an unusable file, and the switch seems
+    silent.
+    """
     if path is None:
         return None
     try:

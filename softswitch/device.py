@@ -253,13 +253,15 @@ class Device:
     # --- packets and notifications ------------------------------------------------------------
 
     def packet_out(self, message: p4r.PacketOut) -> bytes:
-        """The bytes to inject at the CPU port. Raises EntityError."""
+        """Return the bytes to inject at the CPU port. Raises EntityError."""
         schema = self._loaded().schema
         with schema.strings.unless_refused():
             return packetio.packet_out(schema.packet_out, message)
 
     def notification(self, output: Output) -> p4r.StreamMessageResponse | None:
-        """The stream message for a CPU packet or digest of the core, if it is due at once."""
+        """Return the stream message for a CPU packet or digest of the core, if it is due at
+        once.
+        """
         forwarding = self.forwarding
         schema = self._schemas.get(output.program)
         if forwarding is None or schema is None:
@@ -324,7 +326,9 @@ def _rolled_back(n: int, failed: int, status: UpdateStatus) -> list[UpdateStatus
 
 
 def _learn_now(made_by: Schema, now: Schema, learn: int) -> int | None:
-    """The learn list of `now` that is list `learn` of `made_by`; None if it has another form."""
+    """Return the learn list of `now` that matches list `learn` of `made_by`; None if its form
+    differs.
+    """
     if made_by is now:
         return learn
     old = _digest_of(made_by, learn)

@@ -33,12 +33,12 @@ class DiagnosticsError(Exception):
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """A message as it goes over the wire."""
+    """Encode a message for the wire."""
     return json.dumps(message, separators=(",", ":")).encode()
 
 
 def decode(data: bytes) -> Json:
-    """A message from the wire. Raises ValueError when it is no JSON object."""
+    """Decode a message from the wire. Raises ValueError when it is no JSON object."""
     message = json.loads(data or b"{}")
     if not isinstance(message, dict):
         raise ValueError("the message is not a JSON object")
@@ -62,11 +62,13 @@ class DiagnosticsClient:
         self._how = "" if tls is None else " with TLS and a certificate that both sides accept"
 
     def close(self) -> None:
-        """Ends running calls and the connection."""
+        """End running calls and the connection."""
         self._channel.close()
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits until the switch takes connections; False when it does not in `timeout_s`."""
+        """Wait until the switch accepts connections; return False if it does not within
+        `timeout_s`.
+        """
         try:
             grpc.channel_ready_future(self._channel).result(timeout=timeout_s)
         except grpc.FutureTimeoutError:
@@ -106,18 +108,23 @@ class DiagnosticsClient:
         return {int(port): row for port, row in reply["ports"].items()}, int(reply["at_ns"])
 
     def switch_stats(self) -> Json:
-        """Counts of the switch (ws_stats) under `switch`, of the packet loop (wd_stats) under
-        `loop`, of tracing (ws_trace_stats) under `trace`, of each ticker, and how late it was
-        (wd_ticker_stats), under `tickers`; `now_ps`, the switch's clock;
-        `epoch_us`, its machine's (microseconds since 1970); and `device_id`, P4Runtime's."""
+        """Return the counts of the switch and its clocks.
+
+        `switch`: of the switch (ws_stats). `loop`: of the packet loop (wd_stats). `trace`: of
+        tracing
+        (ws_trace_stats). `tickers`: of each ticker, and how late it was (wd_ticker_stats).
+        `now_ps`: the
+        switch's clock. `epoch_us`: its machine's (microseconds since 1970). `device_id`:
+        P4Runtime's.
+        """
         return self.call("SwitchStats")
 
     def queue(self, port: int) -> Json:
-        """A port's depths, highest depth so far, capacities and pause mask."""
+        """Return a port's depths, highest depth so far, capacities and pause mask."""
         return self.call("Queue", port=port)
 
     def watch_queue(self, port: int, queue: int, above_bytes: int) -> None:
-        """Starts to watch a queue for `queue_peak`: its peak is what it holds now."""
+        """Start to watch a queue for `queue_peak`; its first peak is its present depth."""
         self.call("WatchQueue", port=port, queue=queue, above_bytes=above_bytes)
 
     def queue_peak(self, port: int, queue: int) -> Json:
@@ -128,7 +135,7 @@ class DiagnosticsClient:
     # --- settings -----------------------------------------------------------------------------
 
     def set_port(self, port: int, up: bool) -> None:
-        """Takes a port up or down, as a cable does."""
+        """Take a port up or down, as a cable does."""
         self.call("SetPort", port=port, up=up)
 
     def session_zero(
@@ -141,14 +148,14 @@ class DiagnosticsClient:
         return self.call("SessionZero", port=port, group=group, delete=delete)
 
     def add_port(self, port: int, interface: str, pcap: str | None = None) -> None:
-        """Opens an interface as a port; `pcap`: write its packets to PCAP_in.pcap, PCAP_out.pcap.
+        """Open an interface as a port; `pcap`: write its packets to PCAP_in.pcap, PCAP_out.pcap.
 
         Paths are the switch's.
         """
         self.call("AddPort", port=port, interface=interface, pcap=pcap)
 
     def remove_port(self, port: int) -> None:
-        """Closes a port's interface."""
+        """Close a port's interface."""
         self.call("RemovePort", port=port)
 
     def set_link(
@@ -166,12 +173,14 @@ class DiagnosticsClient:
         clear: bool | None = None,
         **settings: Any,
     ) -> Json:
-        """Changes what is given, leaves the rest; returns the settings in force, times in ps.
+        """Change the given settings, keep the others; return the settings in force, times in ps.
 
-        `quanta`: of the 8 queues (ws_scheduler). `send`, `receive`: what goes wrong, members of
-        ws_port_impair, such as softswitch.impairments.changes() makes them; `clear`: nothing goes
-        wrong any more, but for what is given with it. `settings`: any other member of
-        ws_port_config by its name (`_ns` may stand for `_ps`).
+        `quanta`: of the 8 queues (ws_scheduler). `send`, `receive`: impairments, members of
+        ws_port_impair, as softswitch.impairments.changes() returns them; `clear`: remove all
+        impairments
+        except those given with it. `settings`: any other member of ws_port_config by its name
+        (`_ns` may
+        stand for `_ps`).
         """
         return self.call(
             "SetLink",

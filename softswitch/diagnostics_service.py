@@ -63,7 +63,7 @@ class DiagnosticsService:
         }
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """What a gRPC server serves it by."""
+        """Return the handler to register with a gRPC server."""
         handlers = {name: _unary(method) for name, method in self._methods.items()}
         handlers["Trace"] = grpc.unary_stream_rpc_method_handler(self._trace)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)

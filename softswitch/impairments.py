@@ -36,7 +36,7 @@ class Flow:
     dport: int | None = None
 
     def members(self) -> dict[str, int]:
-        """The filter's members of PortImpair. Raises ValueError saying what would be right."""
+        """Return the filter's members of PortImpair. Raises ValueError that names a valid value."""
         found = {"flow_protocol": _protocol(self.protocol)}
         for name, text in (("src", self.src), ("dst", self.dst)):
             network = ipaddress.IPv4Network("0.0.0.0/0")
@@ -71,10 +71,10 @@ def changes(
     flow_loss: Share = 1,
     seed: int | None = None,
 ) -> dict[str, int]:
-    """The members of PortImpair that the given settings set. Raises ValueError.
+    """Return the members of PortImpair that the given settings set. Raises ValueError.
 
     `burst`: Gilbert-Elliott, (a good wire turns bad, a bad one turns good, loss while it is bad,
-    default all), each asked for each frame; `loss` is then that of the good state. `bit_errors`:
+    default all), each drawn for each frame; `loss` is then that of the good state. `bit_errors`:
     of a bit, which costs the frame (FCS). `corrupt`: frames in which one bit is flipped unnoticed.
     `reorder`: frames that are held back, and by how many picoseconds. `flow`: lost silently.
     """
@@ -131,7 +131,7 @@ def impair(
 
 
 def fixed_point(share: Share) -> int:
-    """A share of frames in units of 2^-32. Raises ValueError saying what would be right."""
+    """Convert a share of frames to units of 2^-32. Raises ValueError that names a valid value."""
     return _fixed_point(share, _FRAME_UNIT, Fraction(1))
 
 

@@ -214,7 +214,7 @@ class Pool(Generic[Job, Result]):
         self._end()
 
     def results(self) -> Iterator[tuple[int, Result | Loss]]:
-        """The number of each job with its result, or why it has none, as they are done."""
+        """Yield the number of each job with its result, or why it has none, as jobs finish."""
         while self._waiting or self._there:
             self._start()
             end = min(self._until, min(each.started for each in self._there) + self._limit_s)
@@ -344,7 +344,7 @@ class _Worker:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _lead_group(self) -> None:
-        """The process and what it starts are a group, whichever of the two runs first."""
+        """Make the process and what it starts a process group, whichever of the two runs first."""
         if self._folder is not None:
             with suppress(ProcessLookupError):
                 os.setpgid(self._pid(), self._pid())

@@ -44,7 +44,7 @@ class Link:
 
 
 def parse_link(text: str, port: Callable[[str], int]) -> Link:
-    """The option's value; `port` reads its number. Raises argparse.ArgumentTypeError."""
+    """Parse the option's value; `port` reads its number. Raises argparse.ArgumentTypeError."""
     head, colon, body = text.partition(":")
     if not colon:
         raise argparse.ArgumentTypeError(f"{text!r} is not PORT:KEY=VALUE,...")

@@ -108,8 +108,11 @@ class LinkChange:
 
 
 def link_row(core: SwitchCore, port: int) -> Json:
-    """The settings in force: members of ws_port_config, `queues` (by number: those with limits of
-    their own), `quanta`, `send` and `receive`."""
+    """Return the settings in force.
+
+    These are the members of ws_port_config, `queues` (by number: those with limits of their own),
+    `quanta`, `send` and `receive`.
+    """
     return {
         **asdict(core.port_config(port)),
         "queues": {str(queue): own for queue, own in _queues_apart(core, port).items()},
@@ -119,7 +122,7 @@ def link_row(core: SwitchCore, port: int) -> Json:
 
 
 def wire_row(core: SwitchCore, port: int) -> Json:
-    """What went wrong so far on what the port sends and receives (ws_impair_stats)."""
+    """Return the counts of impaired frames that the port sent and received (ws_impair_stats)."""
     return {d.name.lower(): asdict(core.port_impair_stats(port, d)) for d in Direction}
 
 
@@ -144,7 +147,7 @@ def _change_queue(core: SwitchCore, port: int, queue: int, change: Mapping[str, 
 
 
 def _queues_apart(core: SwitchCore, port: int) -> dict[int, dict[str, int]]:
-    """The queues whose limits are not the port's, with their members as a change names them."""
+    """Return the queues whose limits differ from the port's, with members named as in a change."""
     config = core.port_config(port)
     apart = {}
     for queue in range(core.config.priorities):

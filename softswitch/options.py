@@ -291,7 +291,7 @@ _PEM_FILES = ("grpc_server_cert", "grpc_server_key", "grpc_server_cacert")
 
 
 def _tls(target: argparse.Namespace, notes: list[str]) -> Tls | None:
-    """What the TLS options say together; without --grpc-server-ssl the others are only noted."""
+    """Combine the TLS options; without --grpc-server-ssl the others only produce a note."""
     files: dict[str, Path | None] = {name: getattr(target, name) for name in _PEM_FILES}
     if not target.grpc_server_ssl:
         names = [name for name, path in files.items() if path is not None]

@@ -85,7 +85,7 @@ class Switch:
         cache_dir: Path | None = None,
         module: ModuleType | None = None,
     ) -> None:
-        """A switch without a pipeline.
+        """Create a switch without a pipeline.
 
         `config`: of the core. `cache_dir`: for builds. `module`: the extension module whose core it
         is (SwitchCore); None: the core's own.
@@ -112,7 +112,7 @@ class Switch:
         module: ModuleType | None = None,
         **options: int,
     ) -> Switch:
-        """A switch that runs BMv2 JSON: paths, or the JSON's bytes and a P4Info message.
+        """Create a switch that runs BMv2 JSON: paths, or the JSON's bytes and a P4Info message.
 
         `options` are fields of CoreConfig, such as cpu_port=255 or tick_ps=1_000.
         Raises PipelineError for files that can't be used, OSError for files that can't be read.
@@ -136,7 +136,9 @@ class Switch:
         module: ModuleType | None = None,
         **options: int,
     ) -> Switch:
-        """A switch that runs a P4_16 program, compiled here. Raises the compiler's errors too."""
+        """Create a switch that runs a P4_16 program, compiled here. Raises the compiler's errors
+        too.
+        """
         from compiler import compile_p4  # slow to load, and JSON needs none of it
 
         result = compile_p4(
@@ -189,7 +191,7 @@ class Switch:
         return self._now_ps // PS_PER_NS
 
     def inject(self, port: int, packet: bytes, at_ns: int | None = None) -> None:
-        """A packet's last bit arrives at `port` at `at_ns` (default: now)."""
+        """Inject a packet whose last bit arrives at `port` at `at_ns` (default: now)."""
         self._inject(port, packet, self._moment(at_ns))
 
     def packet_out(
@@ -198,7 +200,7 @@ class Switch:
         metadata: Mapping[str, Value] | None = None,
         at_ns: int | None = None,
     ) -> None:
-        """A packet of the controller: a message, or a payload with metadata by name.
+        """Send a packet of the controller: a message, or a payload with metadata by name.
 
         Raises EntityError for metadata that P4Info does not have.
         """
@@ -354,21 +356,21 @@ class Switch:
         self.core.impair_port(port, Direction.RECEIVE, receive or PortImpair())
 
     def stats(self, port: int) -> PortStats:
-        """What a port has carried and dropped."""
+        """Return what a port has carried and dropped."""
         return self.core.port_stats(port)
 
     def impair_stats(self, port: int, direction: Direction = Direction.SEND) -> ImpairStats:
-        """What went wrong on a port's wire."""
+        """Return the counts of impaired frames on a port's wire."""
         return self.core.port_impair_stats(port, direction)
 
     def switch_stats(self) -> CoreStats:
-        """What the switch has done and dropped."""
+        """Return what the switch has done and dropped."""
         return self.core.stats()
 
     # --- P4Runtime ----------------------------------------------------------------------------
 
     def write(self, updates: Sequence[p4r.Update]) -> None:
-        """What P4Runtime's Write does. Raises WriteError with one status per update."""
+        """Write as P4Runtime's Write does. Raises WriteError with one status per update."""
         self._forwarding  # noqa: B018 - the check that there is a pipeline
         statuses = self.device.write(updates)
         if any(status.code is not Code.OK for status in statuses):
@@ -380,7 +382,7 @@ class Switch:
         return self.device.write(updates)
 
     def read(self, *entities: p4r.Entity) -> Iterator[p4r.Entity]:
-        """What P4Runtime's Read does. Raises ReadError after what could be read."""
+        """Read as P4Runtime's Read does. Raises ReadError after what could be read."""
         return self.device.read(entities)
 
     def insert(self, **entity: object) -> None:

@@ -110,7 +110,9 @@ def build_pipeline(
     sanitize: bool = False,
     trace: bool = False,
 ) -> Path:
-    """The shared object of a program, built if the cache lacks it; `trace`: its traced variant.
+    """Return the shared object of a program, building it unless it is cached.
+
+    `trace` selects the traced variant.
 
     Raises JsonError for what the switch can't do, BuildError when the build fails.
     """

@@ -153,7 +153,7 @@ class ExprGen(PlaceGen):
         return f"wpx_{to.name}_{value.repr.name}({value.code})"
 
     def const(self, number: int, to: Repr) -> str:
-        """A literal."""
+        """Return a literal of representation `to`."""
         if to.limbs:
             self._use(to)
             words = ", ".join(
@@ -168,7 +168,7 @@ class ExprGen(PlaceGen):
         return "INT64_MIN" if number == -(2**63) else f"INT64_C({number})"
 
     def index(self, expr: Expr) -> str:
-        """A non-negative 64-bit number of an expression: an index, a shift amount, a count.
+        """Return an expression as a non-negative 64-bit number: an index, a shift amount, a count.
 
         Larger values saturate; negative ones, which BMv2 refuses, give 0 for shifts.
         """
@@ -180,7 +180,7 @@ class ExprGen(PlaceGen):
     # --- exact values -----------------------------------------------------------------------
 
     def exact(self, expr: Expr) -> Value:
-        """An integer expression whose result is exact."""
+        """Return an integer expression whose result is exact."""
         values = self.range(expr)
         to = self._use(repr_for(values))
         return Value(self._exact(expr, to), to, values)
@@ -224,7 +224,7 @@ class ExprGen(PlaceGen):
         return f"({code})"
 
     def _load(self, place: Place, to: Repr) -> str:
-        """A field; signed ones are kept as bits and extended here."""
+        """Load a field; signed ones are kept as bits and extended here."""
         if place.varbit:
             size = f"{place.length} / 8"
             whole = self._use(big(place.bound * 8 + 1))
@@ -367,7 +367,9 @@ class ExprGen(PlaceGen):
     # --- low bits ---------------------------------------------------------------------------
 
     def modulo(self, expr: Expr, bits: int) -> Value:
-        """An integer expression modulo 2**bits, in the wrapping representation of that width."""
+        """Return an integer expression modulo 2**bits, in the wrapping representation of that
+        width.
+        """
         whole = self._use(wrapping(bits))
         code = self._low(expr, whole)
         if self.range(expr).within(0, (1 << bits) - 1) or bits == whole.bits:
@@ -406,7 +408,7 @@ class ExprGen(PlaceGen):
     # --- conditions -------------------------------------------------------------------------
 
     def condition(self, expr: Expr) -> str:
-        """A boolean expression as a C condition."""
+        """Return a boolean expression as a C condition."""
         match expr:
             case BoolConst(value):
                 return "1" if value else "0"
@@ -459,7 +461,7 @@ class ExprGen(PlaceGen):
         return f"(wpx_cmp_{both.name}({a}, {b}) {op} 0)" if both.limbs else f"({a} {op} {b})"
 
     def union_valid(self, expr: Expr) -> str:
-        """A condition: some member of a union is valid."""
+        """Return the C condition that some member of a union is valid."""
         name = self.program_union_type(expr)[0]
         base = self.union(expr)
         return "(" + " || ".join(f"{base}.{m}.valid" for m in self.layout.union_members(name)) + ")"

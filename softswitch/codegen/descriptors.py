@@ -21,7 +21,7 @@ _TYPE = {"simple": "WP_SIMPLE", "indirect": "WP_INDIRECT", "indirect_ws": "WP_IN
 
 
 def _array(ctype: str, name: str, rows: Sequence[str]) -> str:
-    """A constant array; C has no empty ones, so then one row of zeros stands in."""
+    """Return a constant array; C has no empty arrays, so an empty one gets one row of zeros."""
     body = ",\n    ".join(rows) if rows else "{0}"
     return f"static const {ctype} {name}[] = {{\n    {body},\n}};"
 

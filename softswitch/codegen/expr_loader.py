@@ -76,22 +76,22 @@ class Symbols:
     dynamic: set[str] = field(default_factory=set)
 
     def header(self, node: Node) -> Header:
-        """The header instance that `node` names."""
+        """Return the header instance that `node` names."""
         return _known(node, self.headers, "header")
 
     def stack(self, node: Node) -> HeaderStack:
-        """The header stack that `node` names."""
+        """Return the header stack that `node` names."""
         return _known(node, self.stacks, "header stack")
 
     def object(self, node: Node, kind: str) -> str:
-        """The name of a calculation, meter_array, counter_array or register_array."""
+        """Return the name of a calculation, meter_array, counter_array or register_array."""
         name = node.text()
         if name not in self.objects.get(kind, ()):
             raise node.error(f'unknown {kind.replace("_", " ")} "{name}"')
         return name
 
     def field_ref(self, node: Node) -> FieldRef:
-        """A ["header", "field"] pair, checked."""
+        """Return a ["header", "field"] pair, checked."""
         header_node, field_node = node.items(2)
         header = self.header(header_node)
         name = field_node.text()
@@ -100,7 +100,7 @@ class Symbols:
         return FieldRef(header.name, name)
 
     def field_type(self, ref: FieldRef) -> Field:
-        """The type of a checked reference."""
+        """Return the type of a checked reference."""
         found = self.headers[ref.header].type.field(ref.field)
         return found if found is not None else Field(ref.field, 1)
 
@@ -138,26 +138,26 @@ class ExprLoader:
         return expr
 
     def header_type(self, expr: Expr) -> HeaderType:
-        """The type of the header that a checked expression yields."""
+        """Return the type of the header that a checked expression yields."""
         found = self._types[id(expr)]
         assert isinstance(found, HeaderType)
         return found
 
     def union_type(self, expr: Expr) -> UnionType:
-        """The type of the union that a checked expression yields."""
+        """Return the type of the union that a checked expression yields."""
         found = self._types[id(expr)]
         assert isinstance(found, UnionType)
         return found
 
     def load(self, node: Node, want: Kind) -> Expr:
-        """The expression at `node`, which must yield `want`."""
+        """Return the expression at `node`, which must yield `want`."""
         expr, kind = self.any(node)
         if kind is not want:
             raise node.error(f"expected {want.value}, found {kind.value}")
         return expr
 
     def any(self, node: Node) -> tuple[Expr, Kind]:
-        """The expression at `node` and its kind."""
+        """Return the expression at `node` and its kind."""
         kind = node["type"].text()
         value = node["value"]
         symbols = self.symbols
@@ -210,8 +210,11 @@ class ExprLoader:
                 raise node["type"].error(f'unsupported type "{kind}" in an expression')
 
     def _element_field(self, value: Node) -> Expr | None:
-        """The field of a header that an expression yields, where p4c writes the expression (with or
-        without its type) instead of a header's name; None where there is a name."""
+        """Return the field that p4c writes as an expression (typed or not) instead of a header's
+        name.
+
+        None where there is a name.
+        """
         left, name = value.items(2)
         if not isinstance(left.value, dict):
             return None
@@ -224,7 +227,7 @@ class ExprLoader:
         return HeaderField(header, of.fields.index(_member(name, of)))
 
     def lookahead(self, value: Node) -> Lookahead:
-        """An [offset, width] pair."""
+        """Read an [offset, width] pair."""
         offset, bits = value.items(2)
         return Lookahead(offset.width(0), bits.width())
 
@@ -302,7 +305,7 @@ class ExprLoader:
         return Op(op + suffix, left, right)
 
     def primitive(self, node: Node) -> Primitive:
-        """A primitive call, its arguments checked against its signature."""
+        """Return a primitive call whose arguments match its signature."""
         op = node["op"].text()
         signature = SIGNATURES.get(op)
         if signature is None:

@@ -44,7 +44,7 @@ LIST_MASK = 0xFFFF
 
 
 def c_string(text: str) -> str:
-    """A C string literal."""
+    """Return `text` as a C string literal."""
     out = []
     for byte in text.encode():
         char = chr(byte)
@@ -144,7 +144,7 @@ class ActionGen:
     # --- headers ----------------------------------------------------------------------------
 
     def set_valid(self, expr: Expr) -> list[str]:
-        """Marks a header valid; the other members of its union become invalid."""
+        """Mark a header valid; the other members of its union become invalid."""
         lines = [f"{self.exprs.header(expr)}.valid = 1;"]
         return lines + self._others_invalid(expr)
 
@@ -187,7 +187,7 @@ class ActionGen:
         return self._copy_fields(target, source, self.exprs.header_type(target))
 
     def _copy_fields(self, target: Expr, source: Expr, of: HeaderType) -> list[str]:
-        """Copies to or from metadata, field by field: they have structs of their own."""
+        """Copy to or from metadata, field by field: they have structs of their own."""
         lines = []
         for i, field in enumerate(of.fields):
             if field.varbit:
@@ -273,7 +273,9 @@ class ActionGen:
     # --- primitives -------------------------------------------------------------------------
 
     def primitive(self, primitive: Primitive) -> list[str]:
-        """The statements of one primitive (`_jump` and `_jump_if_zero` are the action's)."""
+        """Return the statements of one primitive; the action itself handles `_jump`,
+        `_jump_if_zero`.
+        """
         op = primitive.op
         args = cast("tuple[Expr, ...]", primitive.args)
         match op:
@@ -368,7 +370,7 @@ class ActionGen:
         return lines
 
     def _number(self, expr: Expr, mask: int) -> str:
-        """The low bits of an expression as uint32_t."""
+        """Return the low bits of an expression as uint32_t."""
         if isinstance(expr, Const):
             return f"{expr.value & mask:#x}u"
         return f"(uint32_t)({self.exprs.modulo(expr, mask.bit_length()).code})"
@@ -398,7 +400,9 @@ class ActionGen:
         return ["{", *("    " + line for line in [*lines, "}"]), "}"]
 
     def _bounds(self, op: str, primitive: Primitive) -> list[str]:
-        """What a build that looks for undefined behaviour does before an array is used."""
+        """Return the bounds check of an array access, for builds that look for undefined
+        behaviour.
+        """
         place = 1 if op == "register_read" else 0
         array, index = primitive.args[place], cast(Expr, primitive.args[place + 1])
         assert isinstance(array, ObjectRef)
@@ -476,7 +480,7 @@ class ActionGen:
     # --- actions ----------------------------------------------------------------------------
 
     def action(self, action: Action) -> str:
-        """The C function of an action: `static void action_x(ctx, p, args)`."""
+        """Return the C function of an action: `static void action_x(ctx, p, args)`."""
         self.exprs.params = action.params
         self.exprs.where = f'action "{action.name}"'
         params = ", ".join(f"{p.name}: {p.bits}" for p in action.params)

@@ -25,12 +25,12 @@ class _Group:
 
 
 def selector_key(profile: str) -> str:
-    """The key of the calculation that selects a profile's members."""
+    """Return the key of the calculation that selects a profile's members."""
     return f"selector of {profile}"
 
 
 def ipv4_key(checksum: str) -> str:
-    """The key of the calculation of a checksum of the old type `ipv4`."""
+    """Return the key of the calculation of a checksum of the old type `ipv4`."""
     return f"checksum {checksum}"
 
 
@@ -56,7 +56,7 @@ class CalculationGen:
                 self._calcs[ipv4_key(checksum.name)] = self._ipv4(checksum)
 
     def _ipv4(self, checksum: Checksum) -> Calculation:
-        """The whole header with its checksum field as 0."""
+        """Return the calculation over the whole header with its checksum field as 0."""
         header = self.program.headers[checksum.target.header]
         return Calculation(
             checksum.name,
@@ -70,7 +70,9 @@ class CalculationGen:
         )
 
     def call(self, key: str) -> str:
-        """A C expression: the result of a calculation (by name, `selector_key`, `ipv4_key`)."""
+        """Return a C expression for a calculation's result (by name, `selector_key`,
+        `ipv4_key`).
+        """
         if key not in self._calls:
             self._calls[key] = "calc_" + self._names.take(key)
         return f"{self._calls[key]}(ctx, p)"

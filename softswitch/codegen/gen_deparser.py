@@ -61,7 +61,7 @@ class DeparserGen:
         return lines
 
     def function(self) -> str:
-        """The `deparse` function."""
+        """Return the `deparse` function."""
         lines = [
             "static uint32_t deparse(struct wp_ctx *ctx, struct wp_phv *phv, uint8_t *out)",
             "{",
@@ -80,13 +80,13 @@ class DeparserGen:
         return "\n".join([*lines, "    return (uint32_t)(o - out);", "}"])
 
     def max_header_bytes(self) -> int:
-        """An upper bound of what `deparse` writes."""
+        """Return an upper bound of the bytes that `deparse` writes."""
         return sum(
             max(h.type.fixed_bits // 8, h.type.max_bytes) for h in self.program.deparser.order
         )
 
     def copy(self, field: FieldRef, target: str, source: str) -> str:
-        """A statement that copies a field between two header vectors."""
+        """Return a statement that copies a field between two header vectors."""
         a, b = (self.layout.field(field.header, field.field, x) for x in (target, source))
         if a.varbit:
             return f"{a.length} = {b.length}; memcpy({a.code}, {b.code}, sizeof {a.code});"

@@ -25,7 +25,7 @@ from softswitch.codegen.pack import const_pieces, load
 
 
 def _choices(state: ParseState) -> list[Transition]:
-    """The transitions that can be taken, in order; the default one is last."""
+    """Return the transitions that can be taken, in order; the default one is last."""
     cases = [t for t in state.transitions if t.kind != "default"] if state.key else []
     defaults = [t for t in state.transitions if t.kind == "default"]
     return cases + (defaults[-1:] or [Transition("default", b"", None, "", None)])
@@ -50,12 +50,12 @@ class ParserGen:
         return f"{{ error = {self.program.errors[name]}; /* {name} */ goto done; }}"
 
     def _targets(self, name: str) -> list[str]:
-        """The states that can follow: a value set may have any members."""
+        """Return the states that can follow: a value set may have any members."""
         choices = _choices(self.program.parser.states[name])
         return [t.next for t in choices if t.next is not None]
 
     def function(self, checksums: list[str], prologue: Sequence[str] = ()) -> str:
-        """The whole `parse` function; `prologue` are statements before its first state."""
+        """Return the whole `parse` function; `prologue` holds statements before its first state."""
         parser = self.program.parser
         no_error = self.program.errors["NoError"]
         lines = [
@@ -213,7 +213,7 @@ class ParserGen:
         return f"({negative}) ? UINT64_MAX : {self.exprs.index(length)}"
 
     def _head(self, of: HeaderType) -> list[str]:
-        """Loads the fields before the varbit one, which the header's own length may refer to."""
+        """Load the fields before the varbit one, which the header's own length may refer to."""
         lines, bit = [], 0
         for field in of.fields:
             if field.varbit:
@@ -268,7 +268,9 @@ class ParserGen:
         return [*lines, self._goto(state, default)]
 
     def _key(self, state: ParseState) -> tuple[list[tuple[str, int]], list[str]]:
-        """The key as words of up to 8 bytes: (C name, bytes), and the statements that load them."""
+        """Return the key as words of up to 8 bytes, (C name, bytes), and the statements that load
+        them.
+        """
         parts: list[tuple[str, int]] = []
         lines: list[str] = []
         for expr, bits in state.key:

@@ -47,7 +47,7 @@ class PipelineGen:
         }
 
     def function(self, pipeline: Pipeline, name: str) -> str:
-        """The C function `name` of a pipeline."""
+        """Return the C function `name` of a pipeline."""
         names = Names()
         labels = {node: "node_" + names.take(node) for node in pipeline.nodes}
         reached = reachable(pipeline.init_node, pipeline.successors)
@@ -107,7 +107,9 @@ class PipelineGen:
         )
 
     def endless_function(self) -> str:
-        """Drops a packet that goes round without end; the core counts it and says why."""
+        """Return the C function that drops a packet in an endless loop; the core counts and reports
+        it.
+        """
         if self.layout.steps is None:
             return ""
         return "\n".join(
@@ -197,7 +199,7 @@ class PipelineGen:
         return lines
 
     def _key(self, table: Table) -> list[str]:
-        """The lookup key; fields of invalid headers count as 0, as in BMv2."""
+        """Return the code of the lookup key; fields of invalid headers count as 0, as in BMv2."""
         size = sum(key.bytes for key in table.key)
         lines = [f"uint8_t key[{max(1, size)}];"]
         if not table.key:

@@ -54,15 +54,15 @@ class TraceGen:
         return [f"WPX_TRACE(.kind = WP_TRACE_{kind}, .object = {number}{rest});"]
 
     def macro(self) -> str:
-        """What the statements need in front of the code."""
+        """Return the macro that the trace statements need, or "" without tracing."""
         return _MACRO if self.enabled else ""
 
     def state(self, name: str) -> list[str]:
-        """A parser state is entered."""
+        """Return the code that records entering a parser state."""
         return self._step("STATE", self._states[name])
 
     def condition(self, name: str, condition: str) -> tuple[list[str], str]:
-        """A conditional: statements in front, and the condition to branch on."""
+        """Return the statements before a conditional, and the condition to branch on."""
         if not self.enabled:
             return [], condition
         return [
@@ -71,15 +71,18 @@ class TraceGen:
         ], "taken"
 
     def table(self, index: int, run: str) -> list[str]:
-        """A table has looked up; `run` names the entry whose action runs."""
+        """Return the code that records a table lookup; `run` names the entry whose action runs."""
         return self._step("TABLE", index, f", .key = key, .entry = e, .run = {run}")
 
     def action(self, index: int) -> list[str]:
-        """An action is done."""
+        """Return the code that records that an action is done."""
         return self._step("ACTION", index)
 
     def cell(self, kind: str, number: int, index: str, value: str = "0") -> list[str]:
-        """An array's cell was used: REGISTER_READ, REGISTER_WRITE, COUNT or METER."""
+        """Return the code that records a use of an array's cell.
+
+        `kind` is REGISTER_READ, REGISTER_WRITE, COUNT or METER.
+        """
         return self._step(kind, number, f", .index = {index}, .value = {value}")
 
     def descriptors(self, layout: Layout) -> str:

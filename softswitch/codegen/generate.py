@@ -20,11 +20,11 @@ from softswitch.codegen.pack import const_pieces, field_pieces, store
 
 
 def generate_c(program: Bmv2Program, *, vary_undefined: bool = False, trace: bool = False) -> str:
-    """The C source of a program: one translation unit, the same text for the same program.
+    """Return the C source of a program: one translation unit, the same text for the same program.
 
-    `vary_undefined`: fields of invalid headers hold random bits, and what uses an array beyond its
-    end counts as a failed assertion (see `undefined`).
-    `trace`: the variant that tells `env->trace` of each step; layout and tables are the same.
+    `vary_undefined`: fields of invalid headers hold random bits, and using an array beyond its end
+    counts as a failed assertion (see `undefined`).
+    `trace`: the variant that reports each step to `env->trace`; layout and tables are the same.
 
     Raises JsonError for what the document says but the switch can't do.
     """

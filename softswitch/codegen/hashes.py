@@ -31,12 +31,12 @@ CRCS = {
 
 
 def call_name(algorithm: str) -> str:
-    """The C function of an algorithm."""
+    """Return the name of the C function of an algorithm."""
     return "wpx_csum16" if algorithm == "cksum16" else f"wpx_{algorithm}"
 
 
 def crc_table(crc: Crc) -> list[int]:
-    """The 256 remainders of one byte."""
+    """Return the CRC remainders of the 256 values of a byte."""
     table = []
     mask = (1 << crc.bits) - 1
     reflection = mirrored(crc.polynomial, crc.bits)
@@ -78,7 +78,7 @@ def custom_crc_code(name: str, algorithm: str, crc: CustomCrc) -> list[str]:
 
 
 def mirrored(number: int, bits: int) -> int:
-    """The bits in reverse order."""
+    """Return the low `bits` bits of `number` in reverse order."""
     return int(f"{number:0{bits}b}"[::-1], 2)
 
 

@@ -28,7 +28,7 @@ class JsonError(Exception):
 
 
 def describe(value: object) -> str:
-    """A short name of a JSON value for messages: its type, and the value when it is small."""
+    """Describe a JSON value in a message: its type, and the value when it is small."""
     match value:
         case None:
             return "null"
@@ -54,32 +54,32 @@ class Node:
         self.path = path
 
     def error(self, problem: str) -> JsonError:
-        """The error that says `problem` of this place."""
+        """Return the error that reports `problem` at this place."""
         return JsonError(self.path or "document", problem)
 
     def _child(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
 
     def object(self) -> dict[str, Any]:
-        """The value as an object; JsonError otherwise."""
+        """Return the value as an object. Raises JsonError if it is none."""
         if not isinstance(self.value, dict):
             raise self.error(f"expected an object, found {describe(self.value)}")
         return self.value
 
     def __getitem__(self, key: str) -> Node:
-        """The member `key`, which must be there."""
+        """Return the member `key`, which must be there."""
         members = self.object()
         if key not in members:
             raise self.error(f'missing key "{key}"')
         return Node(members[key], self._child(key))
 
     def opt(self, key: str) -> Node | None:
-        """The member `key`, or None where it is missing or null."""
+        """Return the member `key`, or None where it is missing or null."""
         value = self.object().get(key)
         return None if value is None else Node(value, self._child(key))
 
     def items(self, exactly: int | None = None) -> list[Node]:
-        """The elements of an array; `exactly` is the length it must have."""
+        """Return the elements of an array; `exactly` is the length it must have."""
         if not isinstance(self.value, list):
             raise self.error(f"expected an array, found {describe(self.value)}")
         if exactly is not None and len(self.value) != exactly:
@@ -87,18 +87,18 @@ class Node:
         return [Node(item, f"{self.path}[{i}]") for i, item in enumerate(self.value)]
 
     def list_of(self, key: str) -> Iterator[Node]:
-        """The elements of the array member `key`; nothing where it is missing or null."""
+        """Iterate over the elements of the array member `key`; none where it is missing or null."""
         child = self.opt(key)
         return iter(()) if child is None else iter(child.items())
 
     def text(self) -> str:
-        """The value as a string."""
+        """Return the value as a string."""
         if not isinstance(self.value, str):
             raise self.error(f"expected a string, found {describe(self.value)}")
         return self.value
 
     def number(self, low: int | None = None, high: int | None = None) -> int:
-        """The value as an integer within [low, high]."""
+        """Return the value as an integer within [low, high]."""
         value = self.value
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.error(f"expected an integer, found {describe(value)}")
@@ -109,21 +109,21 @@ class Node:
         return value
 
     def width(self, low: int = 1) -> int:
-        """The value as a number of bits. What is wider than any program's needs all memory."""
+        """Return the value as a number of bits, bounded so that no field can exhaust the memory."""
         return self.number(low, MOST_BITS)
 
     def count(self, low: int = 0) -> int:
-        """The value as a number of entries or cells, which the core keeps in 32 bits."""
+        """Return the value as a number of entries or cells, which the core keeps in 32 bits."""
         return self.number(low, MOST_COUNT)
 
     def flag(self) -> bool:
-        """The value as a boolean."""
+        """Return the value as a boolean."""
         if not isinstance(self.value, bool):
             raise self.error(f"expected true or false, found {describe(self.value)}")
         return self.value
 
     def hex_number(self) -> int:
-        """The value of a hexadecimal string such as "0x1f", "1f" or "-0x1f"."""
+        """Return the value of a hexadecimal string such as "0x1f", "1f" or "-0x1f"."""
         text = self.text()
         match = _HEX.fullmatch(text)
         if match is None:
@@ -132,7 +132,7 @@ class Node:
         return -value if match.group(1) else value
 
     def hex_bytes(self, length: int) -> bytes:
-        """The value of a hexadecimal string that is `length` bytes wide."""
+        """Return the value of a hexadecimal string that is `length` bytes wide."""
         value = self.hex_number()
         digits = self.text().lower().removeprefix("0x")
         if value < 0 or (len(digits) + 1) // 2 != length:
@@ -143,9 +143,9 @@ class Node:
 
 
 def read_document(source: dict[str, Any] | str | bytes | Path) -> Node:
-    """The root of a JSON document given as an object, as text, or as a path.
+    """Return the root of a JSON document given as an object, as text, or as a path.
 
-    Raises JsonError when the text is not JSON or its top is no object, OSError when the file can't
+    Raises JsonError when the text is not JSON or its root is no object, OSError when the file can't
     be read.
     """
     if isinstance(source, dict):

@@ -98,7 +98,7 @@ class Names:
         self._taken = set(taken)
 
     def take(self, name: str) -> str:
-        """An identifier that resembles `name` and was not handed out before."""
+        """Return an identifier that resembles `name` and is not in use yet."""
         base = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "x"
         if base[0].isdigit():
             base = "_" + base
@@ -240,15 +240,15 @@ class Layout:
 
     @staticmethod
     def bound(header_type: HeaderType) -> int:
-        """The most bytes that the type's varbit field can take."""
+        """Return the largest size in bytes of the type's varbit field."""
         return max(0, header_type.max_bytes - header_type.fixed_bits // 8)
 
     def type_name(self, header_type: HeaderType) -> str:
-        """The struct tag of a header type."""
+        """Return the struct tag of a header type."""
         return self._types[header_type.name]
 
     def declarations(self) -> str:
-        """The structs of header types and unions in use, then `struct phv`."""
+        """Return the structs of header types and unions in use, then `struct phv`."""
         used = {h.type.name: h.type for h in self.program.headers.values() if not h.metadata}
         parts = []
         for header_type in used.values():
@@ -271,27 +271,27 @@ class Layout:
     # --- naming values ----------------------------------------------------------------------
 
     def header(self, name: str, phv: str = "p") -> str:
-        """The lvalue of a header instance."""
+        """Return the lvalue of a header instance."""
         return f"{phv}->{self._lvalues[name]}"
 
     def union(self, name: str) -> str:
-        """The lvalue of a header union."""
+        """Return the lvalue of a header union."""
         return f"p->{self._lvalues['union ' + name]}"
 
     def union_of(self, header: str) -> str | None:
-        """The union that a header is a member of."""
+        """Return the union that a header is a member of."""
         return self._union_of.get(header)
 
     def union_member(self, union_type: str, member: int) -> str:
-        """The name of a union's member by position."""
+        """Return the name of a union's member by position."""
         return self._union_types[union_type][1][member]
 
     def union_members(self, union_type: str) -> list[str]:
-        """The names of a union's members."""
+        """Return the names of a union's members."""
         return self._union_types[union_type][1]
 
     def stack(self, name: str) -> str:
-        """The array of a header stack or union stack."""
+        """Return the array of a header stack or union stack."""
         return f"p->{self._stacks[name]}"
 
     def stack_next(self, name: str) -> str:
@@ -299,18 +299,18 @@ class Layout:
         return f"p->{self._stacks[name]}_next"
 
     def stack_size(self, name: str) -> int:
-        """The number of elements of a stack."""
+        """Return the number of elements of a stack."""
         program = self.program
         if name in program.stacks:
             return len(program.stacks[name].headers)
         return len(program.union_stacks[name].unions)
 
     def valid(self, header: str) -> str:
-        """An expression that is not 0 when the header is valid; metadata always are."""
+        """Return an expression that is not 0 when the header is valid; metadata always are."""
         return "1" if self.program.headers[header].metadata else f"{self.header(header)}.valid"
 
     def type_field(self, header_type: HeaderType, field: Field, base: str) -> Place:
-        """A field of the header whose lvalue is `base`."""
+        """Return the place of a field of the header whose lvalue is `base`."""
         name = self._fields[header_type.name][field.name]
         code = f"{base}.{name}"
         if field.varbit:
@@ -318,7 +318,9 @@ class Layout:
         return Place(code, field.bits, field.signed, field.saturating)
 
     def field(self, header: str, name: str, phv: str = "p") -> Place:
-        """A field of a header instance; `$valid$` of metadata is the constant 0."""
+        """Return the place of a header instance's field; `$valid$` of metadata is the constant
+        0.
+        """
         instance = self.program.headers[header]
         member = self.program.std_fields.get((header, name))
         if name == VALID_FIELD:

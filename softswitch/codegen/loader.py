@@ -97,7 +97,7 @@ T = TypeVar("T")
 
 
 def load_program(source: dict[str, Any] | str | bytes | Path) -> Bmv2Program:
-    """Reads and checks a BMv2 JSON document; see `Bmv2Program.from_json`."""
+    """Read and check a BMv2 JSON document; see `Bmv2Program.from_json`."""
     root = read_document(source)
     for key in ROOT_KEYS:
         if key not in root.object():

@@ -58,7 +58,7 @@ class ControlLoader:
         self._pipelines: dict[str, Pipeline] = {}
 
     def load(self) -> None:
-        """Reads everything; JsonError names the first thing that is wrong."""
+        """Read everything. Raises JsonError with the first error in the document."""
         root = self.root
         for node in root.list_of("calculations"):
             calc = self._calculation(node, node["name"].text())
@@ -88,7 +88,9 @@ class ControlLoader:
         )
 
     def pipeline(self, name: str) -> Pipeline:
-        """The pipeline called `name`, which simple_switch needs."""
+        """Return the pipeline called `name`. Raises JsonError without it: simple_switch needs
+        it.
+        """
         if name not in self._pipelines:
             raise self.root["pipelines"].error(
                 f'no pipeline is named "{name}", which simple_switch runs'
@@ -344,7 +346,7 @@ class ControlLoader:
         )
 
     def _key_target(self, node: Node) -> tuple[FieldRef, HeaderField | None]:
-        """A field by name, or p4c's expression for one of a stack's element at a run-time index."""
+        """Return a field by name, or p4c's expression for a stack element's at a run-time index."""
         if not isinstance(node.value, dict):
             return self.symbols.field_ref(node), None
         expr = ExprLoader(self.symbols).load(node, Kind.DATA)
@@ -469,7 +471,9 @@ def _by_id(nodes: Iterable[Node], what: str) -> Iterator[tuple[int, Node]]:
 
 
 def _custom_crc(node: Node, algorithm: str) -> CustomCrc | None:
-    """The calculation's own "crc", which BMv2's JSON does not have: there Thrift changes it."""
+    """Return the calculation's own "crc", an extension of BMv2's JSON (BMv2 sets it over
+    Thrift).
+    """
     crc = node.opt("crc")
     if crc is None:
         return None

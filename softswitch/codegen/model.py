@@ -45,7 +45,7 @@ class HeaderType:
         return next((field for field in self.fields if field.varbit), None)
 
     def field(self, name: str) -> Field | None:
-        """The field called `name`, or None."""
+        """Return the field called `name`, or None."""
         return next((field for field in self.fields if field.name == name), None)
 
 
@@ -466,7 +466,7 @@ class Pipeline:
     nodes: dict[str, PipelineNode]
 
     def successors(self, name: str) -> list[str]:
-        """The nodes that can follow one, whatever the packet is like."""
+        """Return the nodes that can follow a node, whatever the packet."""
         match self.nodes[name]:
             case Conditional(true_next=if_true, false_next=if_false):
                 following = [if_true, if_false]
@@ -513,7 +513,7 @@ class Bmv2Program:
 
     @classmethod
     def from_json(cls, source: dict[str, Any] | str | bytes | Path) -> Bmv2Program:
-        """Reads and checks a document: a parsed object, its text, or a path to it.
+        """Read and check a document: a parsed object, its text, or a path to it.
 
         Raises JsonError with the place and the problem; OSError when the file can't be read.
         """
@@ -522,7 +522,7 @@ class Bmv2Program:
         return load_program(source)
 
     def field(self, ref: FieldRef) -> Field:
-        """The type of a field reference; `$valid$` is one bit."""
+        """Return the type of a field reference; `$valid$` is one bit."""
         found = self.headers[ref.header].type.field(ref.field)
         return found if found is not None else Field(ref.field, 1)
 

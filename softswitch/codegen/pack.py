@@ -21,7 +21,7 @@ class Piece:
 
 
 def load(base: str, bit: int, bits: int) -> str:
-    """An expression for `bits` (0..64) bits at bit offset `bit` of the bytes at `base`."""
+    """Return an expression for `bits` (0..64) bits at bit offset `bit` of the bytes at `base`."""
     if not bits:
         return "0"
     first, last = bit // 8, (bit + bits - 1) // 8
@@ -54,7 +54,7 @@ def extract_field(place: Place, base: str, bit: int) -> list[str]:
 
 
 def field_pieces(place: Place) -> list[Piece]:
-    """A field of fixed width as pieces, the most significant first."""
+    """Return a field of fixed width as pieces, the most significant first."""
     if not place.bits:
         return []
     if place.bits <= LIMB:
@@ -66,7 +66,7 @@ def field_pieces(place: Place) -> list[Piece]:
 
 
 def const_pieces(value: int, bits: int) -> list[Piece]:
-    """A literal of `bits` bits as pieces, the most significant first."""
+    """Return a literal of `bits` bits as pieces, the most significant first."""
     return [
         Piece(f"UINT64_C({(value >> (i * LIMB)) & (2**LIMB - 1):#x})", min(LIMB, bits - i * LIMB))
         for i in reversed(range(limbs(bits)))
@@ -175,7 +175,7 @@ class HeaderCode:
         return ["    " + line for line in store(pieces, "o")]
 
     def _appended(self, of: HeaderType) -> list[str]:
-        """A varbit field that is not byte aligned: bit by bit."""
+        """Return the code that appends an unaligned varbit field, bit by bit."""
         lines = [
             "    uint32_t bit = 0;",
             f"    uint32_t size = {self.size(of, '(*h)')};",
@@ -187,7 +187,7 @@ class HeaderCode:
         return [*lines, "    return o + size;"]
 
     def size(self, of: HeaderType, base: str) -> str:
-        """An expression for the bytes that a header of this type takes now."""
+        """Return an expression for the present size in bytes of a header of this type."""
         fixed = str(of.fixed_bits // 8)
         if of.varbit is None:
             return fixed

@@ -38,16 +38,16 @@ class PlaceGen:
 
     @abstractmethod
     def index(self, expr: Expr) -> str:
-        """A non-negative 64-bit number of an expression."""
+        """Return an expression as a non-negative 64-bit number."""
 
     def error(self, problem: str) -> JsonError:
-        """The error that says `problem` of the place in hand."""
+        """Return the error that reports `problem` at the current place."""
         return JsonError(self.where or "document", problem)
 
     # --- places -----------------------------------------------------------------------------
 
     def header_type(self, expr: Expr) -> HeaderType:
-        """The type of the header that an expression yields."""
+        """Return the type of the header that an expression yields."""
         match expr:
             case HeaderRef(name):
                 return self.program.headers[name].type
@@ -62,7 +62,7 @@ class PlaceGen:
         return self.program_union_type(expr)[1]
 
     def program_union_type(self, expr: Expr) -> tuple[str, tuple[tuple[str, HeaderType], ...]]:
-        """The name and members of the type of the union that an expression yields."""
+        """Return the name and members of the type of the union that an expression yields."""
         match expr:
             case UnionRef(name):
                 of = self.program.unions[name].type
@@ -79,7 +79,7 @@ class PlaceGen:
         return f"wpx_at({self.index(index)}, {size})"
 
     def header(self, expr: Expr) -> str:
-        """The lvalue of the header that an expression yields."""
+        """Return the lvalue of the header that an expression yields."""
         match expr:
             case HeaderRef(name):
                 return self.layout.header(name)
@@ -92,7 +92,7 @@ class PlaceGen:
                 raise self.error("expected a header")
 
     def union(self, expr: Expr) -> str:
-        """The lvalue of the union that an expression yields."""
+        """Return the lvalue of the union that an expression yields."""
         match expr:
             case UnionRef(name):
                 return self.layout.union(name)
@@ -102,18 +102,18 @@ class PlaceGen:
                 raise self.error("expected a header union")
 
     def last(self, stack: str) -> str:
-        """The lvalue of the last element in use; the spare element of an empty stack."""
+        """Return the lvalue of the last element in use; the spare element of an empty stack."""
         size, following = self.layout.stack_size(stack), self.layout.stack_next(stack)
         return f"{self.layout.stack(stack)}[wpx_at((uint64_t){following} - 1, {size})]"
 
     def valid(self, expr: Expr) -> str:
-        """A condition: the header that an expression yields is valid."""
+        """Return the condition that the header that an expression yields is valid."""
         if isinstance(expr, HeaderRef):
             return self.layout.valid(expr.name)
         return f"{self.header(expr)}.valid"
 
     def place(self, expr: Expr) -> Place:
-        """The field that an expression names."""
+        """Return the field that an expression names."""
         match expr:
             case FieldRef(header, field):
                 return self.layout.field(header, field)
@@ -138,7 +138,7 @@ class PlaceGen:
                 raise self.error("expected a field")
 
     def local(self, index: int) -> Place:
-        """A parameter of the action, or in `length_exp` a field of the header."""
+        """Return a parameter of the action, or in `length_exp` a field of the header."""
         if self.length_type is not None:
             return self.layout.type_field(self.length_type, self.length_type.fields[index], "h[0]")
         offset = sum(limbs(param.bits) for param in self.params[:index])

@@ -22,7 +22,7 @@ class Range:
     high: int
 
     def __or__(self, other: Range) -> Range:
-        """The range that holds both."""
+        """Return the smallest range that holds both."""
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def within(self, low: int, high: int) -> bool:
@@ -36,12 +36,12 @@ class Range:
 
 
 def unsigned(bits: int) -> Range:
-    """The range of an unsigned value of `bits` bits."""
+    """Return the range of an unsigned value of `bits` bits."""
     return Range(0, (1 << bits) - 1)
 
 
 def signed(bits: int) -> Range:
-    """The range of a two's complement value of `bits` bits."""
+    """Return the range of a two's complement value of `bits` bits."""
     return Range(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
@@ -75,14 +75,14 @@ _SCALARS = ((U64, unsigned(64)), (I64, signed(64)), (U128, unsigned(128)), (I128
 
 
 def big(bits: int) -> Repr:
-    """The big-integer representation of at least `bits` bits, the sign included."""
+    """Return the big-integer representation of at least `bits` bits, the sign included."""
     needed = (bits + 63) // 64
     count = next((n for n in BIG_LIMBS if n >= needed), needed)
     return Repr(f"b{count}", count)
 
 
 def repr_for(values: Range) -> Repr:
-    """The cheapest representation that holds every value."""
+    """Return the cheapest representation that holds every value."""
     for scalar, bounds in _SCALARS:
         if values.within(bounds.low, bounds.high):
             return scalar
@@ -90,12 +90,12 @@ def repr_for(values: Range) -> Repr:
 
 
 def wrapping(bits: int) -> Repr:
-    """The representation for arithmetic modulo 2**bits."""
+    """Return the representation for arithmetic modulo 2**bits."""
     return U64 if bits <= 64 else U128 if bits <= 128 else big(bits + 1)
 
 
 def binary_range(op: str, a: Range, b: Range) -> Range:
-    """The range of `a op b` for the operations that have no width argument."""
+    """Return the range of `a op b` for the operations that have no width argument."""
     match op:
         case "+":
             return Range(a.low + b.low, a.high + b.high)
@@ -131,7 +131,7 @@ def binary_range(op: str, a: Range, b: Range) -> Range:
 
 
 def compared(op: str, a: Range, b: Range) -> bool | None:
-    """What `a op b` yields whatever the values are; None when that depends on them."""
+    """Return what `a op b` yields for all values; None when it depends on them."""
     match op:
         case "<" | ">=":
             less = True if a.high < b.low else False if a.low >= b.high else None

@@ -19,7 +19,7 @@ OUTSIDE = 'ctx->env->log(ctx, 1, "an index is outside of its array", 0, NULL);'
 
 
 def scramble_function(layout: Layout) -> str:
-    """The C function that CALL calls, at the start of `parse`."""
+    """Return the C function that CALL calls at the start of `parse`."""
     lines = [
         "static uint64_t junk(const struct wp_ctx *ctx, uint64_t mask)",
         "{",

@@ -56,9 +56,12 @@ class SwitchCore(ProgramObjects):
     def inject(
         self, port: int, data: bytes, at_ps: int = 0, *, tail_length: int = 0, tail_seed: int = 0
     ) -> None:
-        """A packet arrives at `port` at `at_ps` (0 or past: now), after everything due before.
+        """Inject a packet that arrives at `port` at `at_ps` (0 or past: now), after everything due
+        before.
 
-        With a tail it is `data` and `payload(tail_seed, tail_length)`, whose bytes are not kept.
+        With a tail the packet is `data` and `payload(tail_seed, tail_length)`; the core does not
+        store
+        the tail's bytes.
         """
         packet = self.ffi.new("struct ws_packet_in *")
         buffer = self.ffi.from_buffer("uint8_t[]", data)
@@ -77,7 +80,7 @@ class SwitchCore(ProgramObjects):
         self.lib.ws_inject(self.pointer, array, len(packets), now_ps)
 
     def advance(self, now_ps: int) -> None:
-        """Runs everything due up to and at `now_ps`, each event at its scheduled time."""
+        """Run everything due up to and at `now_ps`, each event at its scheduled time."""
         self.lib.ws_advance(self.pointer, now_ps)
 
     def next_event(self) -> int | None:
@@ -126,7 +129,7 @@ class SwitchCore(ProgramObjects):
         self._check(status, f"reports of ports by port {port}")
 
     def report_down_ports(self) -> None:
-        """Reports every port that is down now, to a program that was loaded later than that."""
+        """Report every port that is down to a program that was loaded after the port went down."""
         self.lib.ws_report_down_ports(self.pointer)
 
     def grant_port(self, port: int, packets: int | None, *, now_ps: int = 0) -> None:
@@ -138,7 +141,7 @@ class SwitchCore(ProgramObjects):
         self._check(self.lib.ws_grant_port(self.pointer, port, granted, now_ps), f"port {port}")
 
     def port_state(self, port: int) -> tuple[PortState, int]:
-        """The state and pause mask in force."""
+        """Return the state and pause mask in force."""
         state = self.ffi.new("enum ws_port_state *")
         mask = self.ffi.new("uint32_t *")
         self._check(self.lib.ws_port_state_get(self.pointer, port, state, mask), f"port {port}")
@@ -156,14 +159,14 @@ class SwitchCore(ProgramObjects):
         self._check(status, f"port {port}, queue {priority}")
 
     def queue_config(self, port: int, priority: int) -> QueueConfig:
-        """The limits in force of one queue."""
+        """Return the limits in force of one queue."""
         c = self.ffi.new("struct ws_queue_config *")
         status = self.lib.ws_queue_config_get(self.pointer, port, priority, c)
         self._check(status, f"port {port}, queue {priority}")
         return QueueConfig.read(c)
 
     def port_config(self, port: int) -> PortConfig:
-        """The configuration in force (the default for a port never used)."""
+        """Return the configuration in force (the default for a port never used)."""
         c = self.ffi.new("struct ws_port_config *")
         self._check(self.lib.ws_port_config_get(self.pointer, port, c), f"port {port}")
         return PortConfig.read(c)
@@ -174,33 +177,33 @@ class SwitchCore(ProgramObjects):
         self._check(self.lib.ws_schedule_port(self.pointer, port, c), f"port {port}: scheduler")
 
     def port_scheduler(self, port: int) -> Scheduler:
-        """The scheduler in force."""
+        """Return the scheduler in force."""
         c = self.ffi.new("struct ws_scheduler *")
         self._check(self.lib.ws_port_scheduler_get(self.pointer, port, c), f"port {port}")
         return Scheduler(tuple(int(quantum) for quantum in c.quantum))
 
     def impair_port(self, port: int, direction: Direction, impair: PortImpair) -> None:
-        """What goes wrong on the port's wire from now on."""
+        """Set the impairments of the port's wire, from now on."""
         c = self.ffi.new("struct ws_port_impair *", impair.as_dict())
         status = self.lib.ws_impair_port(self.pointer, port, int(direction), c)
         self._check(status, f"port {port}: impairment")
 
     def port_impair(self, port: int, direction: Direction) -> PortImpair:
-        """What goes wrong on the port's wire."""
+        """Return the impairments of the port's wire."""
         c = self.ffi.new("struct ws_port_impair *")
         status = self.lib.ws_port_impair_get(self.pointer, port, int(direction), c)
         self._check(status, f"port {port}")
         return PortImpair.read(c)
 
     def port_impair_stats(self, port: int, direction: Direction) -> ImpairStats:
-        """What went wrong on the port's wire so far."""
+        """Return the counts of impaired frames on the port's wire so far."""
         c = self.ffi.new("struct ws_impair_stats *")
         status = self.lib.ws_port_impair_stats_get(self.pointer, port, int(direction), c)
         self._check(status, f"port {port}")
         return ImpairStats.read(c)
 
     def port_stats(self, port: int) -> PortStats:
-        """Counts of the port itself, not of the program."""
+        """Return the counts of the port itself, not of the program."""
         s = self.ffi.new("struct ws_port_stats *")
         self._check(self.lib.ws_port_stats_get(self.pointer, port, s), f"port {port}")
         return PortStats.read(s)
@@ -225,7 +228,7 @@ class SwitchCore(ProgramObjects):
         self._check(self.lib.ws_configure_buffer(self.pointer, wanted), "shared buffer")
 
     def set_headroom(self, port: int, headroom_bytes: Sequence[int]) -> None:
-        """What may still come in each class after XOFF, eight values."""
+        """Set the bytes that may still arrive in each class after XOFF, eight values."""
         wanted = self.ffi.new("uint64_t[8]", list(headroom_bytes))
         self._check(self.lib.ws_port_headroom_set(self.pointer, port, wanted), f"port {port}")
 
@@ -252,7 +255,7 @@ class SwitchCore(ProgramObjects):
         return [Waiting(*(int(getattr(rows[i], name)) for name in names)) for i in range(n)]
 
     def stats(self) -> CoreStats:
-        """Counts of the whole switch."""
+        """Return the counts of the whole switch."""
         s = self.ffi.new("struct ws_stats *")
         self.lib.ws_stats_get(self.pointer, s)
         return CoreStats.read(s)

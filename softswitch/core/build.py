@@ -25,12 +25,12 @@ HEADERS = ("pipeline_abi.h", "weft_switch.h")
 
 
 def sources() -> list[Path]:
-    """The core's C files."""
+    """Return the core's C files."""
     return sorted(HERE.glob("*.c"))
 
 
 def declarations() -> str:
-    """The public headers as cffi's `cdef` takes them: no directives, no exported data."""
+    """Return the public headers as cffi's `cdef` takes them: no directives, no exported data."""
     text = "\n".join((HERE / name).read_text() for name in HEADERS)
     constants = re.findall(r"^#define (\w+) (?:0x)?\w+$", text, re.MULTILINE)
     body = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)

@@ -122,7 +122,7 @@ class LearnDescriptor:
     """Bytes of one message."""
 
     def split(self, data: bytes) -> list[int]:
-        """The field values of one digest message."""
+        """Return the field values of one digest message."""
         values, at = [], 0
         for bits in self.field_bits:
             size = (bits + 7) // 8
@@ -155,27 +155,29 @@ class PipelineDescriptor:
     value_sets: tuple[ValueSetDescriptor, ...]
 
     def table(self, name: str) -> TableDescriptor:
-        """The table called `name`; KeyError."""
+        """Return the table called `name`. Raises KeyError."""
         return _named(self.tables, name)
 
     def action(self, name: str) -> ActionDescriptor:
-        """The first action called `name` (names may repeat, json_ids do not); KeyError."""
+        """Return the first action called `name` (names may repeat, json_ids do not). Raises
+        KeyError.
+        """
         return _named(self.actions, name)
 
     def profile(self, name: str) -> ProfileDescriptor:
-        """The action profile called `name`; KeyError."""
+        """Return the action profile called `name`. Raises KeyError."""
         return _named(self.profiles, name)
 
     def register(self, name: str) -> RegisterDescriptor:
-        """The register array called `name`; KeyError."""
+        """Return the register array called `name`. Raises KeyError."""
         return _named(self.registers, name)
 
     def counter(self, name: str) -> CounterDescriptor:
-        """The counter called `name`; KeyError."""
+        """Return the counter called `name`. Raises KeyError."""
         return _named(self.counters, name)
 
     def meter(self, name: str) -> MeterDescriptor:
-        """The meter called `name`; KeyError."""
+        """Return the meter called `name`. Raises KeyError."""
         return _named(self.meters, name)
 
 
@@ -191,7 +193,7 @@ def _index(value: int) -> int | None:
 
 
 def read_descriptor(ffi: Any, pipeline: Any) -> PipelineDescriptor:
-    """Copies `const struct wp_pipeline *pipeline`; nothing of the result points into C."""
+    """Copy `const struct wp_pipeline *pipeline`; the result holds no pointers into C."""
 
     def text(pointer: Any) -> str:
         return str(ffi.string(pointer).decode())

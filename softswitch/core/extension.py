@@ -77,7 +77,7 @@ class Extension:
         return self.folder / "_build"
 
     def module_name(self, sanitize: bool = False) -> str:
-        """The module's name inside its package."""
+        """Return the module's name inside its package."""
         return f"{self.name}_sanitized" if sanitize else self.name
 
     def _digest(self, flags: tuple[str, ...]) -> str:
@@ -139,7 +139,7 @@ class Extension:
         return target
 
     def main(self, description: str | None, argv: list[str] | None = None) -> int:
-        """The command line of a `build.py`; returns the exit code."""
+        """Run the command line of a `build.py` and return its exit code."""
         program = f"python -m {self.package}.build"
         parser = argparse.ArgumentParser(prog=program, description=description)
         parser.add_argument("--sanitize", action="store_true", help="build the sanitized module")

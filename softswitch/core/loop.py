@@ -31,7 +31,7 @@ class DaemonLoop:
     """
 
     def __init__(self, core: SwitchCore) -> None:
-        """Raises CoreError when the loop's descriptors can't be made."""
+        """Set up the loop for `core`. Raises CoreError when its descriptors can't be made."""
         self.core = core
         self._ffi: Any = core.ffi
         self._lib: Any = core.lib
@@ -50,7 +50,7 @@ class DaemonLoop:
             raise CoreError(status, self.core.last_error(), os.strerror(-status))
 
     def add_port(self, port: int, interface: str, *, pcap: Path | None = None) -> None:
-        """Opens `interface` as `port`; with `pcap`, writes PCAP_in.pcap and PCAP_out.pcap.
+        """Open `interface` as `port`; with `pcap`, write PCAP_in.pcap and PCAP_out.pcap.
 
         Raises CoreError with the interface and the system's reason (`code` is -errno).
         """
@@ -58,15 +58,15 @@ class DaemonLoop:
         self._check(self._lib.wd_add_port(self._pointer, port, interface.encode(), path))
 
     def remove_port(self, port: int) -> None:
-        """Closes the port's interface."""
+        """Close the port's interface."""
         self._check(self._lib.wd_remove_port(self._pointer, port))
 
     def run(self) -> None:
-        """Runs until `stop`; blocks. Raises CoreError when the loop itself fails."""
+        """Run until `stop`; block meanwhile. Raises CoreError when the loop itself fails."""
         self._check(self._lib.wd_run(self._pointer))
 
     def start(self) -> None:
-        """Runs in a thread of its own until `stop`."""
+        """Run in a thread of its own until `stop`."""
 
         def body() -> None:
             try:
@@ -78,7 +78,7 @@ class DaemonLoop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends `run`; waits for the thread of `start` and raises what ended it."""
+        """End `run`; wait for the thread of `start` and raise what ended it."""
         self._lib.wd_stop(self._pointer)
         if self._thread is not None:
             self._thread.join()
@@ -88,7 +88,7 @@ class DaemonLoop:
             raise failure
 
     def close(self) -> None:
-        """Stops, closes the sockets and frees the loop."""
+        """Stop, close the sockets and free the loop."""
         try:
             self.stop()
         finally:
@@ -96,7 +96,7 @@ class DaemonLoop:
 
     @contextmanager
     def locked(self) -> Iterator[SwitchCore]:
-        """The switch, with the loop held between two batches."""
+        """Yield the switch while the loop is held between two batches."""
         self._lib.wd_lock(self._pointer)
         try:
             yield self.core
@@ -104,7 +104,7 @@ class DaemonLoop:
             self._lib.wd_unlock(self._pointer)
 
     def packet_out(self, data: bytes) -> None:
-        """A packet of the controller: enters ingress at the CPU port. Not inside `locked()`."""
+        """Inject a packet of the controller into ingress at the CPU port. Not inside `locked()`."""
         self._check(self._lib.wd_packet_out(self._pointer, data, len(data)))
 
     def wait_events(self, timeout_s: float) -> list[Output]:
@@ -129,7 +129,7 @@ class DaemonLoop:
         return Output(OutputKind(out.kind), out.port, data, out.at, out.id, out.program)
 
     def now(self) -> int:
-        """The switch's time in ps: what the loop takes for `now`."""
+        """Return the switch's time in ps, which the loop takes for `now`."""
         return int(self._lib.wd_now(self._pointer))
 
     def add_ticker(self, port: int, packet: bytes, period_ps: int, start_ps: int = 0) -> int:
@@ -147,7 +147,7 @@ class DaemonLoop:
         return number
 
     def ticker_stats(self) -> list[TickerStats]:
-        """What each ticker has done, by number. Inside `locked()`."""
+        """Return each ticker's counts, by number. Inside `locked()`."""
         found: list[TickerStats] = []
         row = self._ffi.new("struct wd_ticker_stats *")
         while self._lib.wd_ticker_stats_get(self._pointer, len(found), row) == 0:
@@ -155,7 +155,7 @@ class DaemonLoop:
         return found
 
     def interface_stats(self, port: int) -> InterfaceStats | None:
-        """What the port's interface did to frames; None without one. Inside `locked()`."""
+        """Return what the port's interface did to frames; None without one. Inside `locked()`."""
         s = self._ffi.new("struct wd_port_stats *")
         if self._lib.wd_port_stats_get(self._pointer, port, s) < 0:
             return None
@@ -163,7 +163,7 @@ class DaemonLoop:
         return InterfaceStats(name, int(s.blocked), int(s.lost))
 
     def stats(self) -> LoopStats:
-        """Counts of the loop's sockets and the CPU time of its thread."""
+        """Return the counts of the loop's sockets and the CPU time of its thread."""
         s = self._ffi.new("struct wd_stats *")
         self._lib.wd_stats_get(self._pointer, s)
         return LoopStats.read(s)

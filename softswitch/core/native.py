@@ -20,7 +20,7 @@ _loaded: dict[bool, Any] = {}
 
 
 def native(*, sanitize: bool = False) -> Any:
-    """The extension module (`.ffi`, `.lib`), compiled first when its sources changed.
+    """Return the extension module (`.ffi`, `.lib`), compiled first when its sources changed.
 
     Raises softswitch.core.build.CoreBuildError.
     """
@@ -55,10 +55,12 @@ class NativeSwitch:
     def __init__(
         self, config: CoreConfig | None = None, *, sanitize: bool = False, module: Any = None
     ) -> None:
-        """Raises CoreError (WS_EINVAL) for a configuration that can't be, build.CoreBuildError.
+        """Create a switch without a program.
 
         `module`: an extension module that has a copy of the core (attach_log was called for it);
         None: the core's own.
+
+        Raises CoreError (WS_EINVAL) for an invalid configuration, build.CoreBuildError.
         """
         if module is None:
             module = native(sanitize=sanitize)
@@ -96,7 +98,7 @@ class NativeSwitch:
     # --- pipeline ------------------------------------------------------------------------------
 
     def load(self, so_path: Path | str) -> PipelineDescriptor:
-        """Loads a compiled pipeline; tables, arrays, groups and sessions start empty.
+        """Load a compiled pipeline; tables, arrays, groups and sessions start empty.
 
         Raises CoreError (WS_ELOAD) and then leaves everything as it was.
         """
@@ -107,7 +109,7 @@ class NativeSwitch:
         return self._descriptor
 
     def adopt(self, donor: NativeSwitch, keep: Sequence[Keep]) -> None:
-        """Runs `donor`'s program, with its entries and their handles, from now on.
+        """Run `donor`'s program, with its entries and their handles, from now on.
 
         `donor` (of the same configuration) is left without a program. Ports, queues and time go on;
         `keep` says which state moves over. Raises CoreError and then nothing has changed.
@@ -140,7 +142,7 @@ class NativeSwitch:
         return self._descriptor is not None
 
     def last_error(self) -> str:
-        """What the last failed load or port said."""
+        """Return the message of the last failure to load or to use a port."""
         return str(self.ffi.string(self.lib.ws_last_error(self.pointer)).decode(errors="replace"))
 
     def set_log(self, callback: LogCallback | None) -> None:

@@ -59,7 +59,7 @@ class ProgramObjects(NativeSwitch):
     def table_insert(
         self, table: int, key: bytes, mask: bytes | None, priority: int, spec: Spec
     ) -> int:
-        """Adds an entry, returns its handle. `key` and `mask` have the table's key_bytes.
+        """Add an entry and return its handle. `key` and `mask` have the table's key_bytes.
 
         Per field: exact and valid ignore the mask; LPM, ternary and optional take value and
         mask; range takes low in `key` and high in `mask`. Raises CoreError: WS_EEXIST, WS_EFULL,
@@ -89,22 +89,22 @@ class ProgramObjects(NativeSwitch):
             )
 
     def table_modify(self, table: int, handle: int, spec: Spec) -> None:
-        """Gives an entry another action; its counters stay."""
+        """Give an entry another action; its counters stay."""
         c, _keep = self._spec(spec)
         status = self.lib.ws_table_modify(self.pointer, table, handle, c)
         self._check(status, f"table {self._table_name(table)}: entry {handle}")
 
     def table_delete(self, table: int, handle: int) -> None:
-        """Removes an entry."""
+        """Remove an entry."""
         status = self.lib.ws_table_delete(self.pointer, table, handle)
         self._check(status, f"table {self._table_name(table)}: entry {handle}")
 
     def table_clear(self, table: int) -> None:
-        """Removes all entries; the default entry stays."""
+        """Remove all entries; the default entry stays."""
         self._check(self.lib.ws_table_clear(self.pointer, table), f"table {table}")
 
     def table_set_default(self, table: int, spec: Spec | None) -> None:
-        """What a miss does; None: nothing."""
+        """Set what a miss does; None: nothing."""
         if spec is None:
             status = self.lib.ws_table_set_default(self.pointer, table, self.ffi.NULL)
         else:
@@ -117,14 +117,14 @@ class ProgramObjects(NativeSwitch):
         return int(self.lib.ws_table_count(self.pointer, table))
 
     def table_counter(self, table: int, handle: int) -> Counter:
-        """The direct counter of an entry (handle 0: of the default entry)."""
+        """Return the direct counter of an entry (handle 0: of the default entry)."""
         c = self.ffi.new("struct wp_counter *")
         status = self.lib.ws_table_counter(self.pointer, table, handle, c)
         self._check(status, f"table {table}: entry {handle}")
         return Counter(c.packets, c.bytes)
 
     def table_counter_set(self, table: int, handle: int, value: Counter) -> None:
-        """Writes the direct counter of an entry."""
+        """Write the direct counter of an entry."""
         c = self.ffi.new("struct wp_counter *", value.as_dict())
         status = self.lib.ws_table_counter_set(self.pointer, table, handle, c)
         self._check(status, f"table {table}: entry {handle}")
@@ -139,9 +139,9 @@ class ProgramObjects(NativeSwitch):
     # --- action profiles -----------------------------------------------------------------------
 
     def member_add(self, profile: int, action: int, args: Iterable[int]) -> int:
-        """Adds a member, returns its handle.
+        """Add a member and return its handle.
 
-        Its low 32 bits are given out as BMv2's handles are: the lowest free one first.
+        The low 32 bits are numbered as BMv2's handles are: the lowest free one first.
         """
         limbs = self._pack(action, args)
         handle = self.ffi.new("uint64_t *")
@@ -152,7 +152,7 @@ class ProgramObjects(NativeSwitch):
         return int(handle[0])
 
     def member_modify(self, profile: int, handle: int, action: int, args: Iterable[int]) -> None:
-        """Gives a member another action; entries and groups that use it follow."""
+        """Give a member another action; entries and groups that use it follow."""
         limbs = self._pack(action, args)
         status = self.lib.ws_member_modify(
             self.pointer, profile, handle, action, limbs or [0], len(limbs)
@@ -160,17 +160,18 @@ class ProgramObjects(NativeSwitch):
         self._check(status, f"profile {profile}: member {handle}")
 
     def member_delete(self, profile: int, handle: int) -> None:
-        """Removes a member; CoreError WS_EBUSY while a group or entry uses it."""
+        """Remove a member. Raises CoreError WS_EBUSY while a group or entry uses it."""
         status = self.lib.ws_member_delete(self.pointer, profile, handle)
         self._check(status, f"profile {profile}: member {handle}")
 
     def group_add(
         self, profile: int, members: Sequence[int], watch: Sequence[int | None] = ()
     ) -> int:
-        """Adds a group, returns its handle.
+        """Add a group and return its handle.
 
-        `members`: handles in selection order, repeated by weight. `watch`: nothing, or for each the
-        port that must not be down for it to be selected (None: none).
+        `members`: handles in selection order, repeated by weight. `watch`: nothing, or for each
+        member
+        the port that must be up for it to be selected (None: none).
         """
         handle = self.ffi.new("uint64_t *")
         status = self.lib.ws_group_add(
@@ -186,7 +187,7 @@ class ProgramObjects(NativeSwitch):
         members: Sequence[int],
         watch: Sequence[int | None] = (),
     ) -> None:
-        """Replaces the members of a group (see group_add)."""
+        """Replace the members of a group (see group_add)."""
         status = self.lib.ws_group_set(
             self.pointer, profile, handle, *self._members(members, watch), len(members)
         )
@@ -202,21 +203,21 @@ class ProgramObjects(NativeSwitch):
         )
 
     def group_delete(self, profile: int, handle: int) -> None:
-        """Removes a group; CoreError WS_EBUSY while an entry uses it."""
+        """Remove a group. Raises CoreError WS_EBUSY while an entry uses it."""
         status = self.lib.ws_group_delete(self.pointer, profile, handle)
         self._check(status, f"profile {profile}: group {handle}")
 
     # --- replication ---------------------------------------------------------------------------
 
     def multicast_set(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Sets a multicast group; no replicas: deletes it (WS_ENOENT if it is not there)."""
+        """Set a multicast group; no replicas: delete it (WS_ENOENT if it is not there)."""
         rows = [(r.port, r.rid, r.backup) for r in replicas]
         array = self.ffi.new("struct ws_replica[]", rows or 1)
         status = self.lib.ws_multicast_set(self.pointer, group, array, len(replicas))
         self._check(status, f"multicast group {group}")
 
     def clone_session_set(self, session: int, value: Session | None) -> None:
-        """Sets a clone session; None deletes it."""
+        """Set a clone session; None deletes it."""
         c = self.ffi.NULL if value is None else self.ffi.new("struct ws_session *", value.as_dict())
         status = self.lib.ws_clone_session_set(self.pointer, session, c)
         self._check(status, f"clone session {session}")
@@ -231,7 +232,7 @@ class ProgramObjects(NativeSwitch):
         return Counter(c.packets, c.bytes)
 
     def counter_set(self, counter: int, index: int, value: Counter) -> None:
-        """Writes one cell of an indirect counter."""
+        """Write one cell of an indirect counter."""
         c = self.ffi.new("struct wp_counter *", value.as_dict())
         status = self.lib.ws_counter_set(self.pointer, counter, index, c)
         self._check(status, f"counter {counter}[{index}]")
@@ -251,7 +252,7 @@ class ProgramObjects(NativeSwitch):
         return sum(int(limbs[i]) << 64 * i for i in range(n))
 
     def register_set(self, register: int, index: int, value: int) -> None:
-        """Writes one cell; `value` must fit the register's width."""
+        """Write one cell; `value` must fit the register's width."""
         n = self._register_limbs(register)
         if not 0 <= value < 1 << self.descriptor.registers[register].bitwidth:
             raise CoreError(
@@ -262,18 +263,18 @@ class ProgramObjects(NativeSwitch):
         self._check(status, f"register {register}[{index}]")
 
     def meter_set(self, meter: int, index: int, config: MeterConfig | None) -> None:
-        """Configures one cell of an indirect meter; None: always green."""
+        """Configure one cell of an indirect meter; None: always green."""
         c = self.ffi.new("struct ws_meter_config *", MeterConfig.as_c(config))
         self._check(self.lib.ws_meter_set(self.pointer, meter, index, c), f"meter {meter}[{index}]")
 
     def meter_get(self, meter: int, index: int) -> MeterConfig | None:
-        """The configuration of one cell, None when it has none."""
+        """Return the configuration of one cell, None when it has none."""
         c = self.ffi.new("struct ws_meter_config *")
         self._check(self.lib.ws_meter_get(self.pointer, meter, index, c), f"meter {meter}[{index}]")
         return MeterConfig(c.cir, c.cburst, c.pir, c.pburst) if c.configured else None
 
     def direct_meter_set(self, table: int, handle: int, config: MeterConfig | None) -> None:
-        """Configures the direct meter of an entry; None: always green."""
+        """Configure the direct meter of an entry; None: always green."""
         c = self.ffi.new("struct ws_meter_config *", MeterConfig.as_c(config))
         status = self.lib.ws_direct_meter_set(self.pointer, table, handle, c)
         self._check(status, f"table {table}: meter of entry {handle}")
@@ -281,9 +282,9 @@ class ProgramObjects(NativeSwitch):
     def value_set_set(
         self, value_set: int, members: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> None:
-        """Replaces a parser value set's members: (values, masks) of the select expression's parts.
+        """Replace a parser value set's members: (values, masks) of the select expression's parts.
 
-        Raises CoreError (WS_EFULL) when they are more than its size.
+        Raises CoreError (WS_EFULL) when there are more than its size.
         """
         descriptors = self.descriptor.value_sets
         if not 0 <= value_set < len(descriptors):

@@ -430,17 +430,17 @@ class Spec:
 
     @classmethod
     def of_action(cls, action: int, args: Sequence[int] = ()) -> Spec:
-        """Action `action` (index) with one value a parameter."""
+        """Run action `action` (index) with one value a parameter."""
         return cls(Target.ACTION, action=action, args=tuple(args))
 
     @classmethod
     def of_member(cls, handle: int) -> Spec:
-        """A member of the table's action profile."""
+        """Refer to a member of the table's action profile."""
         return cls(Target.MEMBER, ref=handle)
 
     @classmethod
     def of_group(cls, handle: int) -> Spec:
-        """A group of the table's action profile."""
+        """Refer to a group of the table's action profile."""
         return cls(Target.GROUP, ref=handle)
 
 

@@ -102,7 +102,7 @@ class CoreTracing:
         assert wanted == _HEAD.size, f"record of {wanted} bytes, expected {_HEAD.size}"
 
     def variant(self, so_path: Path) -> None:
-        """Gives the program that runs its traced variant. Raises CoreError when it is not its."""
+        """Give the running program its traced variant. Raises CoreError for another program's."""
         status = self._lib.ws_trace_variant(self._core.pointer, str(so_path).encode())
         if status == self._lib.WS_ENOENT:
             raise CoreError(status, "no program is loaded")
@@ -125,7 +125,9 @@ class CoreTracing:
         limit: int = 0,
         capacity: int,
     ) -> int:
-        """Starts a tracer and returns its number; `capacity`: bytes of the buffer, if none is.
+        """Start a tracer and return its number.
+
+        `capacity`: bytes of the buffer, if there is none yet.
 
         Raises CoreError: WS_EFULL (too many tracers), WS_EINVAL (no filter of classic BPF).
         """
@@ -142,25 +144,25 @@ class CoreTracing:
         return tracer
 
     def stop(self, tracer: int) -> None:
-        """Ends a tracer; what it recorded and nobody read goes with the last one."""
+        """End a tracer; records that nobody read go with the last one."""
         status = self._lib.ws_trace_stop(self._core.pointer, tracer)
         if status != 0:
             raise CoreError(status, f"tracer {tracer}")
 
     def take(self) -> bytes:
-        """Records, oldest first, at most 1 MiB of them; empty when there are none."""
+        """Return records, oldest first, at most 1 MiB of them; empty when there are none."""
         n = self._lib.ws_trace_read(self._core.pointer, self._buffer, _READ_BYTES)
         return bytes(self._ffi.buffer(self._buffer, n)) if n else b""
 
     def stats(self) -> TraceStats:
-        """Counts since the first of the present tracers started."""
+        """Return the counts since the first of the present tracers started."""
         s = self._ffi.new("struct ws_trace_stats *")
         self._lib.ws_trace_stats_get(self._core.pointer, s)
         return TraceStats(s.packets, s.missed, s.lost, s.tracers, bool(s.ready))
 
 
 def records(data: bytes) -> Iterator[Record]:
-    """The records in what `take` gave."""
+    """Yield the records in the bytes that `take` returned."""
     at = 0
     while at < len(data):
         size, kind, flags, packet, branch, program, n_data, n_words, *rest = _HEAD.unpack_from(

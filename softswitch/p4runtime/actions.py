@@ -25,7 +25,7 @@ class ActionCall:
 
 
 def message_of(ref: ActionRef, args: Sequence[int]) -> p4r.Action:
-    """The canonical P4Runtime form of an action with argument values in parameter order."""
+    """Return an action's canonical P4Runtime form, its argument values in parameter order."""
     message = p4r.Action(action_id=ref.action.id)
     for param, value in zip(ref.action.params, args, strict=True):
         message.params.add(param_id=param.id, value=bytes_of(param, value))

@@ -83,7 +83,7 @@ class Arbitration:
         return tuple(self._roles.values())
 
     def role(self, name: str) -> Role:
-        """The role called `name` ("": the default one). Raises EntityError NOT_FOUND."""
+        """Return the role called `name` ("": the default one). Raises EntityError NOT_FOUND."""
         role = self._roles.get(name)
         if role is None:
             raise EntityError(
@@ -163,7 +163,7 @@ class Arbitration:
         return self._roles.get(name) or Role(name), scope
 
     def remove(self, client: Client) -> None:
-        """A stream ended."""
+        """Remove a client whose stream ended."""
         role = client.role
         if role is None or client not in role.clients:
             return

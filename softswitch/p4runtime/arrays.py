@@ -44,7 +44,9 @@ def check_meter(config: p4r.MeterConfig, what: str) -> None:
 
 
 def meter_config(config: p4r.MeterConfig) -> MeterConfig:
-    """The core's form; rates per second and bursts in the meter's unit (bytes or packets)."""
+    """Convert to the core's form; rates per second, bursts in the meter's unit (bytes or
+    packets).
+    """
     return MeterConfig(cir=config.cir, cburst=config.cburst, pir=config.pir, pburst=config.pburst)
 
 
@@ -55,7 +57,7 @@ class CounterStore:
         self._core = core
 
     def move_to(self, core: SwitchCore) -> None:
-        """The same cells are now in `core`."""
+        """Use `core` from now on, which holds the same cells."""
         self._core = core
 
     def write(self, array: Array, kind: int, message: p4r.CounterEntry) -> None:
@@ -91,7 +93,7 @@ class MeterStore:
         self._core = core
 
     def move_to(self, core: SwitchCore) -> None:
-        """The same cells are now in `core`."""
+        """Use `core` from now on, which holds the same cells."""
         self._core = core
 
     def write(self, array: Array, kind: int, message: p4r.MeterEntry) -> None:
@@ -136,7 +138,7 @@ class RegisterStore:
         self._core = core
 
     def move_to(self, core: SwitchCore) -> None:
-        """The same cells are now in `core`."""
+        """Use `core` from now on, which holds the same cells."""
         self._core = core
 
     def write(self, register: Register, kind: int, message: p4r.RegisterEntry) -> None:

@@ -6,12 +6,12 @@ from softswitch.p4runtime.status import Code, EntityError
 
 
 def encode(value: int) -> bytes:
-    """The shortest binary string of `value` (>= 0); zero is one zero byte."""
+    """Return the shortest binary string of `value` (>= 0); zero is one zero byte."""
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
 def decode(data: bytes, bitwidth: int, what: str, code: Code = Code.OUT_OF_RANGE) -> int:
-    """The value of `data`, which must fit `bitwidth` bits; leading zeros are accepted.
+    """Return the value of `data`, which must fit `bitwidth` bits; leading zeros are accepted.
 
     Raises EntityError with `code` when the string is empty or too wide (specification,
     "Bytestrings": OUT_OF_RANGE, except that action parameters give INVALID_ARGUMENT).

@@ -12,7 +12,9 @@ _FIELDS = frozenset({(1, _VARINT), (2, _BYTES), (_DEVICE_DATA, _BYTES)})
 
 
 def bmv2_json(device_config: bytes) -> bytes:
-    """The BMv2 JSON in `device_config`; what is no envelope is taken to be JSON itself."""
+    """Return the BMv2 JSON in `device_config`; without an envelope it is taken to be JSON
+    itself.
+    """
     if device_config.lstrip()[:1] == b"{":
         return device_config
     try:
@@ -22,7 +24,7 @@ def bmv2_json(device_config: bytes) -> bytes:
 
 
 def _device_data(message: bytes) -> bytes:
-    """The last field `device_data`. Raises IndexError, ValueError for what is no such message."""
+    """Return the last field `device_data`. Raises IndexError, ValueError for any other message."""
     found: bytes | None = None
     at = 0
     while at < len(message):
@@ -43,7 +45,7 @@ def _device_data(message: bytes) -> bytes:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number of Protobuf's wire format, and where it ends."""
+    """Read a number of Protobuf's wire format; return it and where it ends."""
     value = shift = 0
     while True:
         byte = message[at]

@@ -52,7 +52,7 @@ class DigestManager:
                 new.cache, new.sent = set(old.cache), dict(old.sent)
 
     def undo(self, digest_id: int) -> Callable[[], None]:
-        """What brings one digest back to what it is now."""
+        """Return a function that restores the present state of one digest."""
         state = self._state(digest_id)
         config = state.config
 
@@ -121,7 +121,7 @@ class DigestManager:
             state.cache.difference_update(sent.samples)
 
     def due(self, now_ns: int) -> list[p4r.DigestList]:
-        """The lists whose oldest message has waited `max_timeout_ns` at `now_ns`.
+        """Return the lists whose oldest message has waited `max_timeout_ns` at `now_ns`.
 
         Their timestamp is when they were due, however late the call comes.
         """

@@ -24,12 +24,12 @@ class MatchKey:
 def parse(
     table: Table, entry: p4r.TableEntry, *, any_priority: bool = False
 ) -> tuple[MatchKey, list[p4r.FieldMatch]]:
-    """The core's key of `entry` and its field matches in canonical form and P4Info's order.
+    """Return the core's key of `entry` and its field matches in canonical form and P4Info's order.
 
     `any_priority` lets a read leave the priority out.
 
     Raises EntityError as the specification says ("Match Format"): INVALID_ARGUMENT for a field
-    that is unknown, doubled, missing, of another match type or a spelled-out "don't care", and for
+    that is unknown, repeated, missing, of another match type or a spelled-out "don't care", and for
     a priority where none belongs or none where one does; OUT_OF_RANGE for values too wide.
     """
     given = {match.field_id: match for match in entry.match}
@@ -67,7 +67,9 @@ def _check_fields(table: Table, matches: Iterable[p4r.FieldMatch]) -> None:
 
 
 def fields_of(table: Table, key: bytes, mask: bytes) -> list[p4r.FieldMatch]:
-    """The canonical field matches of the core's `key` and `mask` (the inverse of `parse`)."""
+    """Return the canonical field matches of the core's `key` and `mask` (the inverse of
+    `parse`).
+    """
     result = []
     for field in table.fields:
         end = field.offset + field.size
@@ -108,12 +110,12 @@ def _form(field: Field, value: int, mask: int) -> p4r.FieldMatch | None:
 
 
 def prefix_mask(bitwidth: int, length: int) -> int:
-    """The mask of a prefix of `length` bits in a field of `bitwidth` bits."""
+    """Return the mask of a prefix of `length` bits in a field of `bitwidth` bits."""
     return ((1 << length) - 1) << (bitwidth - length)
 
 
 def describe(table: Table, matches: Iterable[p4r.FieldMatch], priority: int) -> str:
-    """An entry's key for messages, such as `I.route[h.ip.dst=10.../8]`."""
+    """Describe an entry's key for messages, such as `I.route[h.ip.dst=10.../8]`."""
     names = {f.id: f.name for f in table.fields}
     parts = []
     for match in matches:

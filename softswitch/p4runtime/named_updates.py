@@ -46,7 +46,7 @@ class NamedUpdates:
         return p4r.Update(type=p4r.Update.Type.Value(kind), entity=entity)
 
     def label_of(self, entry: p4r.TableEntry) -> str:
-        """The label that was given to an entry."""
+        """Return the label given to an entry."""
         return self._labels.get(identity(entry), "(no label)")
 
     def _table_entry(self, body: Json) -> p4r.Entity:
@@ -138,7 +138,7 @@ _ENTITIES = {
 
 
 def identity(entry: p4r.TableEntry) -> bytes:
-    """What tells an entry from others: table, match, priority, or that it is the default."""
+    """Return what identifies an entry: table, match and priority, or that it is the default."""
     key = p4r.TableEntry(
         table_id=entry.table_id,
         match=entry.match,

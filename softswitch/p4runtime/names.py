@@ -44,35 +44,35 @@ class Names:
         self._value_sets = _index(info.value_sets)
 
     def table(self, name: str) -> Table:
-        """The table called `name`. Raises UnknownName."""
+        """Return the table called `name`. Raises UnknownName."""
         return self.schema.tables[_find(self._tables, name, "table")]
 
     def counter_id(self, name: str) -> int:
-        """The id of the indirect counter called `name`."""
+        """Return the id of the indirect counter called `name`."""
         return _find(self._counters, name, "counter")
 
     def register_id(self, name: str) -> int:
-        """The id of the register called `name`."""
+        """Return the id of the register called `name`."""
         return _find(self._registers, name, "register")
 
     def meter_id(self, name: str) -> int:
-        """The id of the indirect meter called `name`."""
+        """Return the id of the indirect meter called `name`."""
         return _find(self._meters, name, "meter")
 
     def digest_id(self, name: str) -> int:
-        """The id of the digest called `name`."""
+        """Return the id of the digest called `name`."""
         return _find(self._digests, name, "digest")
 
     def value_set_id(self, name: str) -> int:
-        """The id of the parser value set called `name`."""
+        """Return the id of the parser value set called `name`."""
         return _find(self._value_sets, name, "value set")
 
     def profile_id(self, name: str) -> int:
-        """The id of the action profile called `name`."""
+        """Return the id of the action profile called `name`."""
         return _find(self._profiles, name, "action profile")
 
     def action(self, name: str, params: Mapping[str, Value] | None = None) -> p4r.Action:
-        """An action with its parameters by name."""
+        """Return an action with its parameters given by name."""
         action = self.schema.actions[_find(self._actions, name, "action")]
         message = p4r.Action(action_id=action.id)
         known = {p.name: p for p in action.params}
@@ -86,7 +86,7 @@ class Names:
     def key(
         self, table_name: str, match: Mapping[str, MatchValue], priority: int = 0
     ) -> p4r.TableEntry:
-        """A table entry with nothing but its key; "don't care" values are left out."""
+        """Return a table entry with nothing but its key; "don't care" values are left out."""
         table = self.table(table_name)
         entry = p4r.TableEntry(table_id=table.id, priority=priority)
         known = {f.name: f for f in table.fields}
@@ -109,7 +109,7 @@ class Names:
         member: int | None = None,
         group: int | None = None,
     ) -> p4r.TableEntry:
-        """A table entry; `match` None means the default entry."""
+        """Return a table entry; `match` None means the default entry."""
         if match is None:
             table_id = self.table(table_name).id
             entry = p4r.TableEntry(table_id=table_id, is_default_action=True)
@@ -124,7 +124,7 @@ class Names:
         return entry
 
     def packet_out(self, payload: bytes, metadata: Mapping[str, Value]) -> p4r.PacketOut:
-        """A packet-out with metadata by name."""
+        """Return a packet-out with metadata given by name."""
         message = p4r.PacketOut(payload=payload)
         header = self.schema.packet_out
         known = {f.name: f for f in header.fields} if header is not None else {}
@@ -166,7 +166,7 @@ class Names:
 
 
 def metadata_names(header: ControllerHeader | None, message: p4r.PacketIn) -> dict[str, int]:
-    """A packet-in's metadata by name."""
+    """Return a packet-in's metadata by name."""
     fields = {f.id: f for f in header.fields} if header is not None else {}
     return {
         fields[m.metadata_id].name: value_of(fields[m.metadata_id], m.value, "metadata")
@@ -176,7 +176,7 @@ def metadata_names(header: ControllerHeader | None, message: p4r.PacketIn) -> di
 
 
 def number(value: Value) -> int:
-    """The number that `value` stands for (see Value). Raises UnknownName."""
+    """Return the number that `value` stands for (see Value). Raises UnknownName."""
     match value:
         case int() if value >= 0:
             return int(value)
@@ -197,9 +197,9 @@ def number(value: Value) -> int:
 
 
 def _given(of: Field | Param, value: Value) -> bytes:
-    """A value as the controller gives it.
+    """Return the bytes of a value in the controller's form.
 
-    Of a type with strings, a number (also as "0x1f") is the string of its decimal digits.
+    For a type with strings, a number (also as "0x1f") becomes the string of its decimal digits.
     """
     if of.strings is None:
         return encode(number(value))

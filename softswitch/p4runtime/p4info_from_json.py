@@ -172,7 +172,7 @@ class _Deriving:
             direct.direct_table_id = table_id
 
     def _table_id(self, name: str) -> int:
-        """The id of a table; 0 for one that is no controller's."""
+        """Return the id of a table; 0 for a table hidden from the controller."""
         known = any(table.name == name for table in self._tables)
         return self._symbols.id_of(ResourceType.TABLE, name) if known else 0
 

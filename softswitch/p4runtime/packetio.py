@@ -30,7 +30,7 @@ def packet_in(header: ControllerHeader | None, data: bytes) -> p4r.PacketIn | No
 
 
 def packet_out(header: ControllerHeader | None, message: p4r.PacketOut) -> bytes:
-    """The bytes that enter ingress at the CPU port; metadata that is left out is 0.
+    """Return the bytes that enter ingress at the CPU port; omitted metadata is 0.
 
     Raises EntityError INVALID_ARGUMENT for metadata that P4Info does not have, OUT_OF_RANGE for
     values too wide.

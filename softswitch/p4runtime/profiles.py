@@ -93,17 +93,19 @@ class ProfileStore:
         self._next_slot = 0
 
     def member_handle(self, member_id: int) -> int:
-        """The core's handle of a member; NOT_FOUND if there is none."""
+        """Return the core's handle of a member. Raises EntityError NOT_FOUND."""
         return self._member(member_id).handle
 
     def group_handle(self, group_id: int) -> int:
-        """The core's handle of a group; NOT_FOUND if there is none."""
+        """Return the core's handle of a group. Raises EntityError NOT_FOUND."""
         return self._group(group_id).handle
 
     # --- from one pipeline to the next (see reconcile.py) -------------------------------------
 
     def move_to(self, core: SwitchCore) -> None:
-        """The same members and groups, with the same handles, are now in `core`."""
+        """Use `core` from now on, which holds the same members and groups under the same
+        handles.
+        """
         self._core = core
 
     def order(self, one_shots: Mapping[object, OneShot]) -> Order:
@@ -284,7 +286,10 @@ class ProfileStore:
         return shares
 
     def _size(self, weights: Sequence[int], what: str) -> int:
-        """A group's size as P4Info counts it; RESOURCE_EXHAUSTED above the selector's own."""
+        """Return a group's size as P4Info counts it.
+
+        Raises EntityError RESOURCE_EXHAUSTED above the selector's size.
+        """
         total = sum(weights)
         size = len(weights) if self.profile.sum_of_members else total
         if 0 < self.profile.size < size:

@@ -190,7 +190,7 @@ class _Carrier:
             pairs.append((entry.one_shot, twin.one_shot))
 
     def _same(self, store: TableStore, new: TableStore, entry: Entry) -> None:
-        """An entry of the program's own: the new program says whether it is there."""
+        """Keep a program's own entry where the new program has it as well."""
         try:
             message = self.translation.table_entry(entry.message)
             there = new.find(message) is not None
@@ -205,7 +205,7 @@ class _Carrier:
         self._keep_entry(store, new, entry, message)
 
     def _remove(self, new: TableStore, initial: p4r.TableEntry) -> None:
-        """A controller has deleted this entry of the program's; it does not come back."""
+        """Delete a program's entry that a controller had deleted, so that it does not come back."""
         try:
             message = self.translation.table_entry(initial)
             there = new.find(message)
@@ -274,7 +274,7 @@ class _Carrier:
             self._meter(meter, self.translation.meters.get(number))
 
     def _meter(self, old: Array, new: Array | None) -> None:
-        """A meter's rates are a controller's: they have to stay."""
+        """Carry over a meter's rates, which a controller set and which must not be lost."""
         same_unit = new is not None and (new.packets, new.bytes) == (old.packets, old.bytes)
         lost = range(new.size, old.size) if new is not None and same_unit else range(old.size)
         configured = [i for i in lost if self.core.meter_get(old.index, i) is not None]

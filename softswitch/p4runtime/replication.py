@@ -39,7 +39,7 @@ class ReplicationEngine:
         self.session_zero: Session | None = None
 
     def move_to(self, core: SwitchCore) -> None:
-        """The same groups and sessions are now in `core`."""
+        """Use `core` from now on, which holds the same groups and sessions."""
         self._core = core
 
     def set_session_zero(self, session: Session | None) -> None:
@@ -144,7 +144,9 @@ class ReplicationEngine:
         self._sessions[number] = kept
 
     def _set(self, group: int, replicas: Sequence[Replica]) -> None:
-        """The core knows no empty groups: one without replicas is just not there."""
+        """Set a group in the core, which has no empty groups: one without replicas does not
+        exist.
+        """
         if replicas or group in self._filled:
             self._core.multicast_set(group, replicas)
         if replicas:
@@ -162,7 +164,7 @@ def _check_existence(kind: int, there: bool, what: str) -> None:
 
 
 def _replicas(messages: Sequence[p4r.Replica], what: str) -> list[Replica]:
-    """The core's replicas by instance, then by port, backups behind their own.
+    """Return the core's replicas by instance, then by port, each followed by its backups.
 
     P4Runtime leaves the order open; BMv2's is that of its hash map (docs/parity.md).
     """

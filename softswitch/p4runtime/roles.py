@@ -45,7 +45,7 @@ FULL = Scope()
 
 
 def scope_of(role: p4r.Role) -> Scope:
-    """The scope that a `role.config` describes. Raises EntityError INVALID_ARGUMENT."""
+    """Return the scope that a `role.config` describes. Raises EntityError INVALID_ARGUMENT."""
     if not role.HasField("config"):
         return FULL
     if not role.name:
@@ -79,7 +79,7 @@ def scope_of(role: p4r.Role) -> Scope:
 
 
 def object_id(entity: p4r.Entity) -> int | None:
-    """The P4Info id by which `entity` is in a role's scope or not; None: it has none.
+    """Return the P4Info id that decides whether `entity` is in a role's scope; None if it has none.
 
     Direct counters and meters go with their table.
     """
@@ -109,7 +109,7 @@ def object_id(entity: p4r.Entity) -> int | None:
 
 
 def visible(scope: Scope, message: p4r.StreamMessageResponse) -> p4r.StreamMessageResponse | None:
-    """What the primary of a role with `scope` gets of a notification; None: nothing."""
+    """Return the part of a notification for a role's primary with `scope`; None: nothing."""
     match message.WhichOneof("update"):
         case "packet":
             return message if scope.takes(message.packet) else None

@@ -47,7 +47,7 @@ class Orders:
 
 
 def undo_of(forwarding: Forwarding, update: p4r.Update, now_ps: int) -> Undo:
-    """What undoes `update` if it succeeds. Raises EntityError for an update that can't."""
+    """Return what undoes `update` if it succeeds. Raises EntityError if it can't succeed."""
     entity = update.entity
     kind = entity.WhichOneof("entity")
     match kind:
@@ -116,7 +116,7 @@ def _profile_of(forwarding: Forwarding, entity: p4r.Entity) -> int:
 
 
 def _one_shots(forwarding: Forwarding, profile: int) -> dict[object, OneShot]:
-    """The action sets of a profile's entries, by table and key."""
+    """Return the action sets of a profile's entries, by table and key."""
     return {
         (number, key): entry.one_shot
         for number, store in forwarding.tables.items()

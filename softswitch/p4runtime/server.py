@@ -101,7 +101,7 @@ class _Servicer:
         self._service = service
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """What a gRPC server serves P4Runtime by."""
+        """Return the handler with which a gRPC server serves P4Runtime."""
         requests = {
             self.Write: p4r.WriteRequest,
             self.SetForwardingPipelineConfig: p4r.SetForwardingPipelineConfigRequest,
@@ -203,7 +203,7 @@ def _bytes(message: Message) -> bytes:
 
 
 def _next(requests: Iterator[T]) -> T | None:
-    """The next request of a stream; None when it is over, or cancelled."""
+    """Return the next request of a stream; None when it is over or cancelled."""
     try:
         return next(requests, None)
     except Exception:  # what gRPC's iterator raises on cancel is of no class of its own
@@ -211,7 +211,10 @@ def _next(requests: Iterator[T]) -> T | None:
 
 
 def _credentials(tls: Tls) -> grpc.ServerCredentials:
-    """The files of `tls`, tried by ourselves first: gRPC does not tell what is wrong with them."""
+    """Return the credentials in the files of `tls`.
+
+    The files are tried here first: gRPC does not report what is wrong with them.
+    """
     path = tls.cert
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

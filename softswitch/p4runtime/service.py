@@ -158,7 +158,9 @@ class P4RuntimeService:
         return prepared
 
     def _try(self, prepared: Pipeline) -> Device:
-        """A draft that runs `prepared`. Raises PipelineError, for what only loading shows."""
+        """Return a draft device that runs `prepared`. Raises PipelineError for what only loading
+        shows.
+        """
         draft = self._make_draft()
         try:
             draft.load(prepared)
@@ -294,7 +296,7 @@ class P4RuntimeService:
                 client.send(_stream_error(message, error))
 
     def stream_closed(self, client: Client) -> None:
-        """A controller's stream ended."""
+        """Forget a controller whose stream ended."""
         with self._lock:
             self._arbitration.remove(client)
 
@@ -352,7 +354,7 @@ def _kept_bytes(updates: Iterable[p4r.Update]) -> int:
 
 
 def _write(device: Device, request: p4r.WriteRequest, scope: Scope) -> list[UpdateStatus]:
-    """The statuses of a batch, those that the role's scope forbids among them."""
+    """Return the statuses of a batch, including those of updates outside the role's scope."""
     if scope.ids is None:
         return device.write(request.updates, request.atomicity)
     denied: dict[int, UpdateStatus] = {}

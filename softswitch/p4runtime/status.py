@@ -133,7 +133,7 @@ def _batch(statuses: Sequence[UpdateStatus], said: frozenset[int]) -> rpc_status
 
 
 def batch_text(statuses: Sequence[UpdateStatus]) -> str:
-    """A line per failed update, as many as fit TEXT_BYTES."""
+    """Return a line per failed update, as many as fit TEXT_BYTES."""
     lines = [
         f"update {index}: {status}"
         for index, status in enumerate(statuses)
@@ -150,7 +150,9 @@ def batch_text(statuses: Sequence[UpdateStatus]) -> str:
 
 
 def refusal_status(code: Code, message: str, statuses: Iterable[UpdateStatus]) -> rpc_status.Status:
-    """A refused call with one p4.v1.Error per reason, as many as fit DETAIL_BYTES."""
+    """Return the status of a refused call: one p4.v1.Error per reason, as many as fit
+    DETAIL_BYTES.
+    """
     result = rpc_status.Status(code=code, message=message[: DETAIL_BYTES // 4])
     for status in statuses:
         error = p4r.Error(canonical_code=status.code, message=status.message, space=ERROR_SPACE)

@@ -34,9 +34,9 @@ class Strings:
         self._digits = len(str(self._next))
 
     def number(self, data: bytes, what: str, code: Code = Code.OUT_OF_RANGE) -> int:
-        """The number that a string stands for.
+        """Return the number that a string stands for.
 
-        Raises EntityError: `code` for what is no string, RESOURCE_EXHAUSTED if none is left.
+        Raises EntityError: `code` for an invalid string, RESOURCE_EXHAUSTED if no number is left.
         """
         try:
             string = data.decode()
@@ -54,7 +54,7 @@ class Strings:
         return found
 
     def string(self, value: int) -> bytes:
-        """The string that stands for a number, decimal digits where there is no other."""
+        """Return the string that stands for a number; its decimal digits if there is none."""
         return self._strings.get(value, str(value)).encode()
 
     @property
@@ -108,7 +108,7 @@ class Vocabulary:
 
     @contextmanager
     def unless_refused(self) -> Iterator[None]:
-        """What becomes known meanwhile is forgotten after an EntityError."""
+        """Forget what becomes known in the block if it raises EntityError."""
         mark = self.mark()
         try:
             yield
@@ -118,7 +118,7 @@ class Vocabulary:
 
 
 def string_types(p4info: p4i.P4Info, program: Bmv2Program) -> dict[str, Strings]:
-    """The types of a program that the controller has strings for, by name.
+    """Return the types of a program for which the controller uses strings, by name.
 
     P4Info does not say how wide their numbers are: keys, parameters and headers that have them do.
     """
@@ -159,12 +159,12 @@ def _uses(p4info: p4i.P4Info, program: Bmv2Program) -> Iterator[tuple[str, int]]
 
 
 def value_of(of: Field | Param, data: bytes, what: str, code: Code = Code.OUT_OF_RANGE) -> int:
-    """The program's number for a value as the controller gives it. Raises EntityError."""
+    """Return the program's number for a value in the controller's form. Raises EntityError."""
     if of.strings is not None:
         return of.strings.number(data, what, code)
     return decode(data, of.bitwidth, what, code)
 
 
 def bytes_of(of: Field | Param, value: int) -> bytes:
-    """A number of the program as the controller is told it."""
+    """Return a number of the program in the controller's form."""
     return encode(value) if of.strings is None else of.strings.string(value)

@@ -54,7 +54,7 @@ class IdleTimers:
 
 
 def idle_notice(message: p4r.TableEntry) -> p4r.TableEntry:
-    """What an IdleTimeoutNotification says of an entry."""
+    """Return the part of an entry that an IdleTimeoutNotification holds."""
     notice = p4r.TableEntry()
     copy_key(message, notice)
     notice.metadata = message.metadata

@@ -73,7 +73,7 @@ class TableStore:
     # --- from one pipeline to the next (see reconcile.py) -------------------------------------
 
     def move_to(self, core: SwitchCore) -> None:
-        """The same entries, with the same handles, are now in `core`."""
+        """Use `core` from now on, which holds the same entries under the same handles."""
         self._core = core
 
     def in_order(self) -> list[tuple[keys.MatchKey, Entry]]:
@@ -95,11 +95,11 @@ class TableStore:
         return [m for key, m in self._initial.items() if key not in self._entries]
 
     def find(self, message: p4r.TableEntry) -> Entry | None:
-        """The entry with the key of `message`. Raises EntityError when that is no key."""
+        """Return the entry with the key of `message`. Raises EntityError for an invalid key."""
         return self._entries.get(keys.parse(self.table, message)[0])
 
     def describe(self, entry: Entry) -> str:
-        """The entry's key for messages."""
+        """Return the entry's key for messages."""
         return self._describe(entry.message)
 
     @property
@@ -116,7 +116,7 @@ class TableStore:
         return None if self._default == initial else self._default
 
     def take_age(self, message: p4r.TableEntry, old: Entry) -> None:
-        """The entry with the key of `message` is as old, and as long idle, as `old`."""
+        """Give the entry with the key of `message` the age and the idle time of `old`."""
         key, _ = keys.parse(self.table, message)
         entry = self._entries[key]
         entry.born_ps = old.born_ps
@@ -126,7 +126,7 @@ class TableStore:
     # --- undoing (see rollback.py) ------------------------------------------------------------
 
     def full_default(self) -> p4r.TableEntry:
-        """The default entry with its counter, as a write that restores it."""
+        """Return the default entry with its counter, as a write that restores it."""
         message = p4r.TableEntry()
         message.CopyFrom(self._default)
         if self.table.counter is not None:
@@ -134,7 +134,9 @@ class TableStore:
         return message
 
     def snapshot(self, query: p4r.TableEntry) -> Snapshot | None:
-        """The entry with the key of `query`. Raises EntityError when that is no key."""
+        """Return a snapshot of the entry with the key of `query`. Raises EntityError for an invalid
+        key.
+        """
         entry = self.find(query)
         if entry is None:
             return None
@@ -386,7 +388,9 @@ class TableStore:
             self._core.direct_meter_set(self.table.index, handle, config)
 
     def counter_of(self, handle: int) -> p4r.CounterData:
-        """The direct counter of an entry (0: the default entry), with the units that it has."""
+        """Return the direct counter of an entry (0: the default entry), with the units that it
+        has.
+        """
         assert self.table.counter is not None
         value = self._core.table_counter(self.table.index, handle)
         data = p4r.CounterData()
@@ -419,14 +423,14 @@ class TableStore:
         self._set_meter(handle, kept, change)
 
     def read_counters(self, query: p4r.TableEntry) -> Iterator[p4r.DirectCounterEntry]:
-        """The direct counters of one entry, or of all when `query` has no match fields."""
+        """Yield the direct counters of one entry, or of all when `query` has no match fields."""
         for handle, kept in self._selected(query, need_counter=True):
             entry = p4r.DirectCounterEntry(data=self.counter_of(handle))
             copy_key(kept, entry.table_entry)
             yield entry
 
     def read_meters(self, query: p4r.TableEntry) -> Iterator[p4r.DirectMeterEntry]:
-        """The direct meters of one entry, or of all when `query` has no match fields."""
+        """Yield the direct meters of one entry, or of all when `query` has no match fields."""
         for _handle, kept in self._selected(query, need_counter=False):
             entry = p4r.DirectMeterEntry()
             copy_key(kept, entry.table_entry)

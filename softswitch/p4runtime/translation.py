@@ -63,7 +63,7 @@ class Translation:
         self._field_maps: dict[int, Mapping[int, int]] = {}
 
     def table_of(self, old: Table) -> Table:
-        """The new table for `old`, whose key is the same."""
+        """Return the new table for `old`, whose key is the same."""
         new = self._counterpart(self.tables, old.id, f"table {old.name!r}")
         if old.id not in self._field_maps:
             fields = _by_name_or_id(old.fields, new.fields)
@@ -76,7 +76,7 @@ class Translation:
         return new
 
     def table_entry(self, message: p4r.TableEntry) -> p4r.TableEntry:
-        """A table entry for the new table of the same name."""
+        """Translate a table entry for the new table of the same name."""
         old = self.old.tables[message.table_id]
         new = self.table_of(old)
         fields = self._field_maps[old.id]
@@ -94,7 +94,7 @@ class Translation:
         return result
 
     def member(self, message: p4r.ActionProfileMember) -> p4r.ActionProfileMember:
-        """An action profile's member."""
+        """Translate a member of an action profile."""
         result = p4r.ActionProfileMember()
         result.CopyFrom(message)
         result.action_profile_id = self.profile_id(message.action_profile_id)
@@ -102,14 +102,14 @@ class Translation:
         return result
 
     def group(self, message: p4r.ActionProfileGroup) -> p4r.ActionProfileGroup:
-        """An action profile's group."""
+        """Translate a group of an action profile."""
         result = p4r.ActionProfileGroup()
         result.CopyFrom(message)
         result.action_profile_id = self.profile_id(message.action_profile_id)
         return result
 
     def digest(self, message: p4r.DigestEntry) -> p4r.DigestEntry:
-        """A digest's configuration."""
+        """Translate a digest's configuration."""
         old = self.old.digests[message.digest_id]
         result = p4r.DigestEntry()
         result.CopyFrom(message)
@@ -117,7 +117,7 @@ class Translation:
         return result
 
     def value_set(self, message: p4r.ValueSetEntry) -> p4r.ValueSetEntry:
-        """A value set with its members."""
+        """Translate a value set with its members."""
         old = self.old.value_sets[message.value_set_id]
         what = f"value set {old.name!r}"
         new = self._counterpart(self.value_sets, old.id, what)
@@ -134,7 +134,7 @@ class Translation:
         return result
 
     def profile_id(self, number: int) -> int:
-        """The new id of an action profile."""
+        """Return the new id of an action profile."""
         name = self.old.profiles[number].name
         return self._counterpart(self.profiles, number, f"action profile {name!r}").id
 

@@ -28,7 +28,7 @@ class ValueSetStore:
         self._members: dict[int, list[p4r.ValueSetMember]] = {}
 
     def move_to(self, core: SwitchCore) -> None:
-        """The same members are now in `core`."""
+        """Use `core` from now on, which holds the same members."""
         self._core = core
 
     def write(self, value_set: ValueSet, kind: int, message: p4r.ValueSetEntry) -> None:
@@ -54,13 +54,13 @@ class ValueSetStore:
         self._members[value_set.id] = list(members.values())
 
     def read(self, value_set: ValueSet) -> p4r.ValueSetEntry:
-        """The set with its members in canonical form; none at first."""
+        """Return the set with its members in canonical form; at first it has none."""
         return p4r.ValueSetEntry(
             value_set_id=value_set.id, members=self._members.get(value_set.id, [])
         )
 
     def everything(self) -> Iterator[p4r.ValueSetEntry]:
-        """The sets that have members."""
+        """Yield the sets that have members."""
         for number, members in self._members.items():
             if members:
                 yield p4r.ValueSetEntry(value_set_id=number, members=members)
@@ -69,7 +69,9 @@ class ValueSetStore:
 def _parse(
     value_set: ValueSet, given: p4r.ValueSetMember
 ) -> tuple[tuple[Member, ...], p4r.ValueSetMember]:
-    """The core's values and masks for a member (several where it has ranges); its usual form."""
+    """Return the core's (value, mask) members for a member, several for ranges, and its canonical
+    form.
+    """
     owner = f"value set {value_set.name!r}"
     matches: dict[int, p4r.FieldMatch] = {}
     known = {field.id for field in value_set.fields}
@@ -102,7 +104,7 @@ def _parse(
 
 
 def _cover(low: int, high: int, bitwidth: int) -> list[tuple[int, int]]:
-    """The fewest (value, mask) pairs that match exactly the numbers low..high."""
+    """Return the fewest (value, mask) pairs that match exactly the numbers low..high."""
     full = (1 << bitwidth) - 1
     pairs = []
     while low <= high:

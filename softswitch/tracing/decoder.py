@@ -132,7 +132,7 @@ class Decoder:
         self._open: dict[int, _OpenPacket] = {}
 
     def add_program(self, number: int, names: ProgramNames) -> None:
-        """Records of program `number` mean this."""
+        """Add the names that records of program `number` refer to."""
         self._programs[number] = names
         used = {packet.begin.program for packet in self._open.values()} | {number}
         for old in [n for n in self._programs if n < number - 1 and n not in used]:
@@ -253,7 +253,7 @@ class _BranchReader:
     # --- the parser ---------------------------------------------------------------------------
 
     def _end_state(self, effects: r.Effects) -> None:
-        """What the parser did since the last state's begin belongs to that state."""
+        """Assign what the parser did since the last state's begin to that state."""
         steps = self.branch.steps
         own = self.names.own_fields
         if any(change.field in own for change in effects.changes):
@@ -395,7 +395,9 @@ def _base(file: str) -> str:
 
 
 def _balanced(text: str) -> str:
-    """A condition whose fragment ends with the bracket that closes it, or goes on a line later."""
+    """Return a condition without the bracket that closes it, or with "..." where the source goes
+    on.
+    """
     if text.endswith(")") and text.count(")") > text.count("("):
         return text[:-1]
     return f"{text} ..." if text.endswith(("&&", "||", "(")) else text

@@ -43,7 +43,7 @@ class Follower:
         self._changed = threading.Condition()
 
     def next(self) -> Event | None:
-        """Waits for an event."""
+        """Wait for an event; return None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._events or self._ended)
             return self._events.popleft() if self._events else None
@@ -61,7 +61,7 @@ class Follower:
             self._changed.notify()
 
     def packet(self, decoded: Decoded) -> None:
-        """A packet of this client's; the last one that it wants ends it."""
+        """Queue a packet for this client; the last one that it wants ends it."""
         if self._left == 0:
             return
         self.put({"event": "packet", **decoded.trace.to_json()})
@@ -77,7 +77,7 @@ class Follower:
             self._changed.notify()
 
     def close(self) -> None:
-        """The client has gone, or has enough."""
+        """Close a client that has disconnected or received enough."""
         self.end()
         self._hub.remove(self)
 
@@ -101,7 +101,7 @@ class TraceHub:
     def follow(
         self, filter: str | None = None, ports: Sequence[int] = (), limit: int | None = None
     ) -> Follower:
-        """A new client. Raises FilterError, TraceError."""
+        """Add a client. Raises FilterError, TraceError."""
         compile_filter(filter or "")  # here, since the packet loop waits while the tracer starts
         follower = Follower(self, limit)
         self._equip()
@@ -136,7 +136,7 @@ class TraceHub:
             self._wake.set()
 
     def stats(self) -> TraceStats:
-        """What was traced and missed; all 0 while nobody looks."""
+        """Return the counts of traced and missed packets; all 0 without a client."""
         with self._lock:
             if self._session is None:
                 return TraceStats()

@@ -24,7 +24,7 @@ _SWITCHES = pytest.StashKey[list[Switch]]()
 
 @pytest.fixture
 def explained(request: pytest.FixtureRequest) -> Callable[[Switch], Switch]:
-    """A function that turns tracing on for a switch and hands it back."""
+    """Return a function that turns tracing on for a switch and returns the switch."""
     switches: list[Switch] = request.node.stash.setdefault(_SWITCHES, [])
 
     def add(switch: Switch) -> Switch:
@@ -39,7 +39,7 @@ def explained(request: pytest.FixtureRequest) -> Callable[[Switch], Switch]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the traces of a failing test's switches to its report."""
+    """Add the traces of a failing test's switches to its report."""
     report = yield
     if call.when == "call" and report.failed:
         none: list[Switch] = []

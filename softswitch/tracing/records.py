@@ -335,7 +335,9 @@ class PacketTrace:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> PacketTrace:
-        """What `to_json` gave. Raises KeyError, TypeError, ValueError for anything else."""
+        """Restore a trace from `to_json`. Raises KeyError, TypeError, ValueError for anything
+        else.
+        """
         branches = tuple(
             Branch(b["number"], b["origin"], b["parent"], tuple(_step(s) for s in b["steps"]))
             for b in data["branches"]
@@ -355,7 +357,9 @@ _NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def _plain(record: Any) -> dict[str, Any]:
-    """What `dataclasses.asdict` gives, several times as fast: a trace has hundreds of records."""
+    """Return what `dataclasses.asdict` does, several times as fast: a trace has hundreds of
+    records.
+    """
     kind = type(record)
     names = _NAMES.get(kind)
     if names is None:

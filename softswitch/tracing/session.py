@@ -22,7 +22,7 @@ class TraceError(Exception):
 
 
 def build_variant(program: Bmv2Program, cache_dir: Path | None = None) -> Path:
-    """The traced variant's shared object, built unless cached. Raises TraceError."""
+    """Return the traced variant's shared object, built unless cached. Raises TraceError."""
     # Even to find it in the cache its C has to be made: not again for each of many short traces.
     known = _LAST.get("program")
     if known is not None and known[0] is program and known[1] == cache_dir and known[2].exists():
@@ -113,5 +113,5 @@ class TraceSession:
         self._decoder.forget(tracer)
 
     def stats(self) -> TraceStats:
-        """What was traced and missed."""
+        """Return the counts of traced and missed packets."""
         return self._tracing.stats()

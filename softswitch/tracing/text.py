@@ -32,7 +32,9 @@ COLOURS = Style("\033[1m", "\033[32m", "\033[31m", "\033[2m", "\033[0m")
 
 
 def value_text(name: str, bits: int, value: int) -> str:
-    """A value as people write it: MAC and IPv4 addresses where width and name say so."""
+    """Format a value as people write it: MAC and IPv4 addresses where width and name suggest
+    one.
+    """
     if bits == 48 and _is_mac(name):
         return ":".join(f"{byte:02x}" for byte in value.to_bytes(6, "big"))
     if bits == 32 and _is_ip(name):
@@ -167,7 +169,7 @@ def _lookup(step: r.Lookup, style: Style) -> Iterator[str]:
 
 
 def _entry_text(key: r.KeyValue) -> str:
-    """The entry's side of a key in the form of the key's own value."""
+    """Format the entry's side of a key like the key's own value."""
 
     def known(match: re.Match[str]) -> str:
         return value_text(key.name, key.bits, int(match.group(0), 16))
