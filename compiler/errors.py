@@ -72,7 +72,7 @@ class CompileError(Exception):
     def at(
         cls, pos: Pos, message: str, *, notes: Iterable[tuple[Pos, str]] = (), code: str = ""
     ) -> CompileError:
-        """An error of one diagnostic at `pos`."""
+        """Create an error of one diagnostic at `pos`."""
         return cls([Diagnostic(pos, message, Severity.ERROR, code, tuple(notes))])
 
 

@@ -126,7 +126,7 @@ def _read_and_check(
     needs_main: bool = True,
     with_p4info: bool = True,
 ) -> tuple[ast.Program, Checker]:
-    """The tree, checked, and who checked it; what there is to say is in `reporter`."""
+    """Return the checked tree and its checker; diagnostics go to `reporter`."""
     start = perf_counter()
     text = cpp.preprocess(path, include_dirs, defines)
     preprocessed = perf_counter()

@@ -25,22 +25,22 @@ def hexstr(value: int, width: int) -> str:
 
 
 def constant(value: int, width: int = 0) -> Json:
-    """A number."""
+    """Return the JSON of a number."""
     return {"type": "hexstr", "value": hexstr(value, width)}
 
 
 def operation(op: str, left: Json | None, right: Json, **more: Json) -> Json:
-    """An expression node."""
+    """Return an expression node."""
     return {"type": "expression", "value": {"op": op, "left": left, "right": right, **more}}
 
 
 def condition(e: ir.Expr) -> Json:
-    """A bool expression where BMv2 wants one (conditionals, verify, checksums)."""
+    """Return a bool expression where BMv2 wants one (conditionals, verify, checksums)."""
     return _node(e)
 
 
 def node(e: ir.Expr) -> Json:
-    """An expression tree (not wrapped as an argument)."""
+    """Return an expression tree (not wrapped as an argument)."""
     return _node(e)
 
 
@@ -50,7 +50,7 @@ def field_ref(e: ir.Field) -> list[str]:
 
 
 def value(e: ir.Expr) -> Json:
-    """An argument that is read: bools become numbers; trees get the outer wrapper."""
+    """Return an argument that is read: bools become numbers; trees get the outer wrapper."""
     e = fold.same_number(e)
     match e:
         case ir.Const(number, t):
@@ -71,7 +71,7 @@ def value(e: ir.Expr) -> Json:
 
 
 def lvalue(e: ir.Expr) -> Json:
-    """An argument that is written."""
+    """Return an argument that is written."""
     match e:
         case ir.Field():
             return {"type": "field", "value": field_ref(e)}
@@ -115,7 +115,7 @@ def _node(e: ir.Expr) -> Json:
 
 
 def _raw(e: ir.Expr) -> Json:
-    """What a field or parameter holds, bools not converted."""
+    """Return what a field or parameter holds; bools are not converted."""
     match e:
         case ir.Field():
             return {"type": "field", "value": field_ref(e)}

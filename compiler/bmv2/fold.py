@@ -36,12 +36,12 @@ def limits(t: ir.ScalarType) -> tuple[int, int]:
 
 
 def const(value: int, t: ir.ScalarType) -> ir.Const:
-    """A constant of type `t`, wrapped into its range."""
+    """Return a constant of type `t`, wrapped into its range."""
     return ir.Const(wrap(value, t), t)
 
 
 def boolean(value: bool) -> ir.Const:
-    """`true` or `false`."""
+    """Return `true` or `false`."""
     return ir.Const(int(value), ir.BOOL)
 
 
@@ -161,12 +161,12 @@ def is_inside(index: ir.Expr) -> ir.Expr:
 
 
 def unbounded_index(index: ir.Expr) -> ir.Expr:
-    """The index as the program computes it, of one made by `bounded_index`."""
+    """Undo `bounded_index`: return the index as the program computes it."""
     return index.then if isinstance(index, ir.Mux) and index.bounds else index
 
 
 def greatest(e: ir.Expr) -> int:
-    """An upper bound of an unsigned value."""
+    """Return an upper bound of an unsigned value."""
     match e:
         case ir.Const(value, _):
             return value
@@ -280,7 +280,7 @@ def concat(left: ir.Expr, right: ir.Expr) -> ir.Expr:
 
 
 def insert_bits(base: ir.Expr, high: int, low: int, value: ir.Expr) -> ir.Expr:
-    """`base` with bits high..low replaced by `value` (of high - low + 1 bits)."""
+    """Return `base` with bits high..low replaced by `value` (of high - low + 1 bits)."""
     t = base.type
     unsigned = ir.bit(t.width)
     mask = ((1 << (high - low + 1)) - 1) << low

@@ -193,7 +193,7 @@ Expr: TypeAlias = (
 
 
 def valid(header: str) -> Field:
-    """Validity bit of a header instance."""
+    """Return the validity bit of a header instance."""
     return Field(header, "$valid$", BOOL)
 
 

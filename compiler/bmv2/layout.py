@@ -82,7 +82,7 @@ class Layout:
     # ------------------------------------------------------------ scalars
 
     def scalar(self, hint: str, t: ir.ScalarType) -> ir.Field:
-        """A new scalar named after `hint`."""
+        """Add a scalar named after `hint`."""
         if t.width == 0:
             raise AssertionError("a scalar without bits")
         name = unique(hint, self._scalar_names)
@@ -90,7 +90,7 @@ class Layout:
         return ir.Field(self.scalars_name, name, t)
 
     def empty_scalar(self, hint: str) -> ir.Field:
-        """A scalar of `bit<0>`, for a table to match on; nothing is read from it or written."""
+        """Add a scalar of `bit<0>` for a table to match on; it is never read or written."""
         name = unique(hint, self._scalar_names)
         self.scalars.fields.append((name, NO_BITS.type))
         return ir.Field(self.scalars_name, name, NO_BITS.type)
@@ -157,7 +157,7 @@ class Layout:
     # ------------------------------------------------------------ headers
 
     def standard_metadata(self, struct: ty.Struct) -> StructValue:
-        """The architecture's metadata, under BMv2's name; padded to whole bytes."""
+        """Add the architecture's metadata, under BMv2's name, padded to whole bytes."""
         places: dict[str, Value] = {}
         fields: list[tuple[str, ir.ScalarType]] = []
         for f in struct.fields:

@@ -57,7 +57,9 @@ class AssignLowering(ExprLowering):
         )
 
     def place(self, target: ast.Expr, *, fixed: bool) -> Value:
-        """The place of an l-value expression. `fixed`: run-time indices are evaluated now."""
+        """Return the place of an l-value expression. `fixed`: run-time indices are evaluated
+        now.
+        """
         if not isinstance(target, ast.Slice):
             found = self.lower(target)
             return self.fixed(found, target.pos) if fixed else found
@@ -85,7 +87,7 @@ class AssignLowering(ExprLowering):
         return saved
 
     def read(self, place: Value) -> Value:
-        """The value at a place."""
+        """Return the value at a place."""
         if isinstance(place, SlicePlace):
             return fold.slice_bits(place.base, place.high, place.low)
         return place
@@ -292,7 +294,7 @@ class AssignLowering(ExprLowering):
 
 
 def _last(element: ir.ElementField) -> ir.ElementField:
-    """What a bounded index outside of the stack denotes: the last element itself."""
+    """Return the element that a bounded index beyond the stack denotes: the last one."""
     if not isinstance(element.index, ir.Mux) or not element.index.bounds:
         return element
     return replace(element, index=element.index.otherwise)
@@ -304,7 +306,7 @@ def _number(e: ir.Expr) -> int:
 
 
 def header_ref(value: Value, pos: Pos) -> ir.HeaderRef:
-    """Reference to a header for a primitive's argument."""
+    """Return the reference to a header for a primitive's argument."""
     match value:
         case HeaderPlace(name, _):
             return ir.HeaderRef("header", name)

@@ -49,7 +49,7 @@ class CallLowering(AssignLowering):
     # ------------------------------------------------------------ actions and functions
 
     def inline_action(self, call: ast.Call) -> None:
-        """A direct call of an action."""
+        """Lower a direct call of an action."""
         decl = call.decl
         assert isinstance(decl, ast.ActionDecl)
         home = self.frame.home_of(decl)
@@ -64,12 +64,12 @@ class CallLowering(AssignLowering):
         frame: Frame,
         decl: ast.ActionDecl,
     ) -> None:
-        """An action run by a table whose action list binds `params`."""
+        """Lower an action run by a table whose action list binds `params`."""
         copies = self._bind(bindings, params, frame, frame.parent, decl.body, decl.name, decl.pos)
         self._run(decl.body, frame, copies, decl.pos)
 
     def inline_function(self, call: ast.Call) -> Value:
-        """A call of a function; its result."""
+        """Lower a call of a function and return its result."""
         decl = call.decl
         assert isinstance(decl, ast.FunctionDecl)
         frame = Frame(None, caller=self.frame)
@@ -109,7 +109,7 @@ class CallLowering(AssignLowering):
             self.assign(target, source, pos)
 
     def _within(self, frame: Frame) -> CallLowering:
-        """The same lowering with the names of `frame`."""
+        """Return the same lowering with the names of `frame`."""
         return type(self)(self.program, self.code, frame)
 
     # ------------------------------------------------------------ controls and parsers
@@ -156,7 +156,9 @@ class CallLowering(AssignLowering):
         return children[id(receiver.decl)]
 
     def _instance_frame(self, instance: Instance, call: ast.Call) -> Frame:
-        """The frame of a control instance: one for all its applies, as its tables refer to it."""
+        """Return the frame of a control instance: one for all its applies, as its tables refer to
+        it.
+        """
         if isinstance(instance.decl, ast.ParserDecl):
             return Frame(instance)
         found = self.program.frames.get(id(instance))
@@ -207,7 +209,7 @@ class CallLowering(AssignLowering):
                 self.declare(decl)
 
     def declare(self, decl: ast.VarDecl) -> None:
-        """A variable declaration: reset its headers, run its initialiser."""
+        """Lower a variable declaration: reset its headers, run its initialiser."""
         assert decl.type is not None
         if isinstance(decl.type, ty.ListType):  # known while compiling, and never changed
             value = StructValue({}) if decl.init is None else self.lower(decl.init)
@@ -342,14 +344,14 @@ def _uses(body: ast.Block, params: Sequence[ast.Parameter]) -> dict[int, int]:
 
 
 def root_of(expr: ast.Expr) -> ast.Decl | None:
-    """The variable that a path like `a.b[i].c` begins with."""
+    """Return the variable that a path like `a.b[i].c` begins with."""
     while isinstance(expr, ast.Member | ast.Index | ast.Slice):
         expr = expr.base
     return expr.decl if isinstance(expr, ast.Name) else None
 
 
 def _without_run_time_index(expr: ast.Expr) -> ast.Expr:
-    """The part of a path before the first index that is not constant."""
+    """Return the part of a path before the first index that is not constant."""
     path: list[ast.Expr] = []
     node = expr
     while isinstance(node, ast.Member | ast.Index | ast.Slice):

@@ -47,7 +47,7 @@ def _locals(body: BodyLowering, control: ast.ControlDecl) -> None:
 
 
 def _local(body: BodyLowering, decl: ast.Decl) -> None:
-    """A variable: nothing can be assigned here, so it stands for its initial value."""
+    """Replace a variable by its initial value: nothing can be assigned in a checksum control."""
     if isinstance(decl, ast.VarDecl):
         if decl.init is None:
             raise NotSupported.at(decl.pos, "a variable without a value in a checksum control")

@@ -92,7 +92,7 @@ class ExprLowering(ABC):
         return bare if isinstance(bare, SIMPLE) else self.to_temporary(value, pos)
 
     def to_temporary(self, value: ir.Expr, pos: Pos) -> ir.Field:
-        """A new temporary, assigned `value`."""
+        """Assign `value` to a new temporary and return that."""
         if self.code.region is Region.OTHER:
             raise NotSupported.at(pos, "a computation here")
         if value.type.kind in (ir.Kind.VARBIT, ir.Kind.STRING) or not value.type.width:
@@ -123,7 +123,7 @@ class ExprLowering(ABC):
         return result
 
     def copy_of(self, value: Value, t: ty.Type, pos: Pos) -> Value:
-        """A copy of `value` in a new temporary."""
+        """Copy `value` to a new temporary and return that."""
         if isinstance(value, SCALARS):
             return value if has_no_bits(value.type) else self.to_temporary(value, pos)
         place = self.program.layout.local("tmp", t, pos)
@@ -306,7 +306,7 @@ class ExprLowering(ABC):
         return fold.slice_bits(self.scalar(expr.base), high, low_bound)
 
     def slice_bounds(self, expr: ast.Slice) -> tuple[int, int]:
-        """The highest and the lowest bit of a slice at a constant place."""
+        """Return the highest and the lowest bit of a slice at a constant place."""
         if not expr.plus:
             return self.constant(expr.hi).value, self.constant(expr.lo).value
         low = self.lower(expr.lo)
@@ -374,7 +374,7 @@ class ExprLowering(ABC):
         )
 
     def equal(self, a: Value, b: Value, pos: Pos) -> ir.Expr:
-        """`a == b` for scalars, structs, headers (invalid ones are equal) and stacks."""
+        """Lower `a == b` for scalars, structs, headers (invalid ones are equal) and stacks."""
         if isinstance(a, SCALARS) and isinstance(b, SCALARS):
             return fold.binary("==", a, b, ir.BOOL)
         if isinstance(a, StructValue) and isinstance(b, StructValue):
@@ -453,7 +453,9 @@ class ExprLowering(ABC):
         return result
 
     def condition_value(self, expr: ast.Expr) -> ir.Expr:
-        """A bool whose evaluation branches (table hits, `&&` before a call), in a temporary."""
+        """Lower a bool whose evaluation branches (table hits, `&&` before a call) into a
+        temporary.
+        """
         result = self.program.layout.scalar("tmp", ir.BOOL)
         yes, no, join = ir.Block(expr.pos), ir.Block(expr.pos), ir.Block(expr.pos)
         self.branch(expr, yes, no)

@@ -41,7 +41,7 @@ MethodHandler: TypeAlias = "Callable[[StmtLowering, ast.Call, ExternObject], Non
 
 
 def function(body: StmtLowering, call: ast.Call) -> Value:
-    """A call of an extern function."""
+    """Lower a call of an extern function."""
     assert call.decl is not None
     handler = _FUNCTIONS.get(call.decl.name)
     if handler is None:
@@ -55,7 +55,7 @@ def function(body: StmtLowering, call: ast.Call) -> Value:
 
 
 def method(body: StmtLowering, call: ast.Call) -> Value:
-    """A call of a method of an extern object."""
+    """Lower a call of a method of an extern object."""
     assert call.decl is not None
     assert call.receiver is not None
     target = body.lower(call.receiver)
@@ -71,7 +71,8 @@ def method(body: StmtLowering, call: ast.Call) -> Value:
 
 
 def _unknown(body: StmtLowering, call: ast.Call, what: str) -> CompileError:
-    """The error of a call of what v1model does not have: at its declaration, or where p4c says it.
+    """Return the error of a call of what v1model lacks: at its declaration, or where p4c reports
+    it.
 
     That is at the call in parsers and where the result is used.
     """
@@ -104,7 +105,9 @@ def _emit(body: StmtLowering, name: str, pos: Pos, *args: ir.Arg) -> None:
 def _destination(
     body: StmtLowering, call: ast.Call, index: int
 ) -> tuple[ir.Field, Callable[[], None]]:
-    """The field for an `out` argument, and what to do after the call to store the result."""
+    """Return the field for an `out` argument, and a function that stores the result after the
+    call.
+    """
     target = argument(call, index)
     if isinstance(target, ast.Wildcard):
         scalar = ir.BIT32
@@ -130,7 +133,7 @@ def _destination(
 
 
 def leaves(value: Value, pos: Pos) -> list[ir.Expr]:
-    """The scalars of a list, struct or header, in order."""
+    """Return the scalars of a list, struct or header, in order."""
     match value:
         case StructValue(fields) | HeaderValue(_, fields):
             return [leaf for v in fields.values() for leaf in leaves(v, pos)]
@@ -161,8 +164,9 @@ def _copied(body: StmtLowering, expr: ast.Expr, *, constants: bool) -> list[ir.E
 
 
 def _mark_to_drop(body: StmtLowering, call: ast.Call) -> None:
-    """The drop port is an option of the switch, so a copy of the metadata is marked by way of
-    the original.
+    """Lower mark_to_drop, for a copy of the metadata by way of the original.
+
+    The drop port is an option of the switch, so only the original can be marked.
     """
     target = body.lower(argument(call, 0)) if call.binding else None
     copies: list[tuple[Value, ir.Field, ir.Field]] = []

@@ -93,7 +93,9 @@ class Frame:
         return None
 
     def home_of(self, decl: ast.Decl) -> Frame | None:
-        """The frame whose control or parser declares `decl` (an action, table or instance)."""
+        """Return the frame whose control or parser declares `decl` (an action, table or
+        instance).
+        """
         frame: Frame | None = self
         while frame is not None:
             if frame.instance is not None and any(d is decl for d in frame.instance.decl.locals):

@@ -33,7 +33,8 @@ class BodyLowering(StmtLowering):
     """The complete lowering of a body: statements, and what only parsers have."""
 
     def applied(self, call: ast.Call) -> tuple[ast.ControlDecl, BodyLowering]:
-        """The control that `call` applies, and its lowering with the arguments in place of names.
+        """Return the control that `call` applies, and its lowering with arguments in place of
+        names.
 
         For places that take no code: nothing can be assigned there, so nothing is copied.
         """
@@ -221,7 +222,7 @@ class BodyLowering(StmtLowering):
         return [ir.SelectTarget(row, target) for row in rows]
 
     def keyset(self, expr: ast.Expr, t: ir.ScalarType) -> list[ir.Match]:
-        """The value/mask pairs that a keyset stands for."""
+        """Return the value/mask pairs that a keyset stands for."""
         full = (1 << t.width) - 1
         match expr:
             case ast.DefaultKey() | ast.Wildcard():
@@ -237,9 +238,9 @@ class BodyLowering(StmtLowering):
 
 
 def cover(low: int, high: int, t: ir.ScalarType) -> list[ir.Match]:
-    """The fewest value/mask pairs that match exactly the numbers low..high of type `t`.
+    """Return the fewest value/mask pairs that match exactly the numbers low..high of type `t`.
 
-    None for an empty range, of which the checker has warned.
+    Empty for an empty range, of which the checker has warned.
     """
     if low > high:
         return []

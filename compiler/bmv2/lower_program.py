@@ -196,7 +196,7 @@ class ProgramLowering:
         self._emits(self._body(instance, Region.OTHER, values), decl)
 
     def _emits(self, body: BodyLowering, control: ast.ControlDecl) -> None:
-        """Emits of a deparser, in order. Controls that only emit may be applied."""
+        """Collect the emits of a deparser, in order. Controls that only emit may be applied."""
         for stmt in statements_of(control.body):
             match stmt:
                 case ast.Block() | ast.Empty():
@@ -226,14 +226,14 @@ class ProgramLowering:
             self.warnings.append(diagnostic)
 
     def extern_object(self, decl: ast.InstanceDecl, frame: Frame, pos: Pos) -> ExternObject:
-        """The extern instance that a name in `frame` denotes."""
+        """Return the extern instance that a name in `frame` denotes."""
         if not isinstance(decl.type, ty.Extern):
             raise NotSupported.at(pos, f"{decl.name} as a value")
         home = frame.home_of(decl)
         return self.extern_of(decl, home.instance if home is not None else None)
 
     def extern_of(self, decl: ast.InstanceDecl, instance: Instance | None) -> ExternObject:
-        """The extern object that `instance` declares."""
+        """Return the extern object that `instance` declares."""
         key = (id(decl), id(instance))
         found = self._externs.get(key)
         if found is None:
@@ -258,7 +258,7 @@ class ProgramLowering:
         ]
 
     def anonymous_extern(self, prop: ast.Property, frame: Frame) -> ExternObject:
-        """An extern constructed in a table property; `@name` on the property names it."""
+        """Return an extern constructed in a table property; `@name` on the property names it."""
         call = prop.value
         assert isinstance(call, ast.Call)
         assert isinstance(call.type, ty.Extern)
@@ -291,7 +291,9 @@ class ProgramLowering:
         raise NotSupported.at(pos, f"{param.name} as a value")
 
     def constants_of(self, instance: Instance | None) -> BodyLowering:
-        """A lowering that can only evaluate compile-time values, in the scope of `instance`."""
+        """Return a lowering that can only evaluate compile-time values, in the scope of
+        `instance`.
+        """
         return BodyLowering(self, Code(Region.OTHER, ir.Block(Pos("", 0, 0))), Frame(instance))
 
     def constructor_value(self, target: ExternObject, index: int) -> ir.Const:
@@ -326,7 +328,7 @@ class ProgramLowering:
     # ------------------------------------------------------------ tables and actions
 
     def prepare_table(self, body: StmtLowering, call: ast.Call) -> LoweredTable:
-        """The table that `call` applies, with the code before it written."""
+        """Return the table that `call` applies, with the code before it written."""
         decl = call.decl
         assert isinstance(decl, ast.TableDecl)
         home = body.frame.home_of(decl)
@@ -347,14 +349,14 @@ class ProgramLowering:
         return found
 
     def table_named(self, item: Item) -> LoweredTable:
-        """A lowered table. Raises `NotSupported` if the lowering never met it."""
+        """Return a lowered table. Raises `NotSupported` if the lowering never met it."""
         found = self._tables.get((id(item.decl), id(item.instance)))
         if found is None:
             raise NotSupported.at(item.decl.pos, f"table {item.decl.name}, which is not reached")
         return found
 
     def table_action(self, ref: ast.ActionRef, frame: Frame) -> LoweredAction:
-        """The action of an action list; arguments bound there make a version of its own."""
+        """Return the action of an action list; arguments bound there make a version of its own."""
         assert ref.decl is not None
         bound = [binding for binding in ref.binding if binding.arg is not None]
         return self.action_of(ref.decl, bound, frame)
@@ -369,7 +371,9 @@ class ProgramLowering:
     def action_of(
         self, decl: ast.ActionDecl, bound: list[ast.Binding], frame: Frame
     ) -> LoweredAction:
-        """An action as tables run it: what the action list binds is read and written each time."""
+        """Return an action as tables run it: bindings of the action list are read and written each
+        time.
+        """
         home = frame.home_of(decl)
         instance = home.instance if home is not None else frame.instance
         key = (id(decl), id(instance))
@@ -404,7 +408,7 @@ class ProgramLowering:
     # ------------------------------------------------------------ attached objects
 
     def attach(self, target: ExternObject, table: LoweredTable) -> None:
-        """A table's direct counter or meter. One object serves one table."""
+        """Attach a direct counter or meter to a table. One object serves one table."""
         resource = self.direct.setdefault(id(target), DirectResource(target))
         if resource.table is not None and resource.table is not table:
             raise CompileError.at(
@@ -423,7 +427,7 @@ class ProgramLowering:
         resource.result = place
 
     def attach_profile(self, target: ExternObject, table: LoweredTable) -> None:
-        """A table's action profile or selector; tables that share a selector share its inputs."""
+        """Attach an action profile or selector; tables that share a selector share its inputs."""
         found = self.profiles.setdefault(id(target), (target, table))
         if found[1].selector_inputs != table.selector_inputs:
             raise CompileError.at(
@@ -460,7 +464,7 @@ class ProgramLowering:
         return found
 
     def _declared_field_lists(self, struct: ty.Struct, meta: StructValue) -> None:
-        """Lists of the user metadata's `@field_list(n, ..)`, numbered as they appear.
+        """Collect the lists of the user metadata's `@field_list(n, ..)`, numbered as they appear.
 
         Fields of structs in the metadata may carry it too.
         """
@@ -473,7 +477,9 @@ class ProgramLowering:
             )
 
     def field_list(self, index: int, pos: Pos) -> int:
-        """Number of the list `@field_list(index)`; an empty one, with a warning, if none."""
+        """Return the number of the list `@field_list(index)`; if none, an empty one, with a
+        warning.
+        """
         for each in self.field_lists:
             if each.name == f"field_list{index}":
                 return each.number
@@ -482,7 +488,7 @@ class ProgramLowering:
         return self.empty_field_list(f"field_list{index}")
 
     def empty_field_list(self, name: str) -> int:
-        """A new list without fields."""
+        """Add a list without fields and return its number."""
         self._list_numbers += 1
         taken = {each.name for each in self.field_lists}
         own, count = name, 0

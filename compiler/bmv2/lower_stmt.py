@@ -350,7 +350,7 @@ class StmtLowering(CallLowering):
             self.code.start(following)
 
     def _return_flag(self, stmt: ast.Stmt) -> ir.Field | None:
-        """A new flag, false, if `stmt` holds a `return`."""
+        """Return a new flag, false, if `stmt` holds a `return`."""
         if not any(isinstance(each, ast.Return) for each in statements_of(stmt)):
             return None
         return self.to_temporary(fold.FALSE, stmt.pos)
@@ -363,7 +363,7 @@ class StmtLowering(CallLowering):
     # ------------------------------------------------------------ calls
 
     def _call(self, call: ast.Call) -> None:
-        """A call as a statement."""
+        """Lower a call that is a statement."""
         match call.kind:
             case ast.CallKind.ACTION:
                 self.inline_action(call)

@@ -96,7 +96,7 @@ class LoweredTable:
         return max(kinds, key=lambda kind: _STRENGTH[kind], default="exact")
 
     def action_named(self, decl: ast.ActionDecl, pos: Pos) -> LoweredAction:
-        """This table's version of an action. Raises `CompileError` if it has none."""
+        """Return this table's version of an action. Raises `CompileError` if it has none."""
         for action in self.actions:
             if action.decl is decl:
                 return action
@@ -114,7 +114,7 @@ class TableLowering:
         self.table = LoweredTable(item.name, item.decl, item.instance)
 
     def lower(self) -> LoweredTable:
-        """The table with all its parts."""
+        """Lower the table with all its parts."""
         self._keys()
         self._actions()
         self._default()
@@ -145,7 +145,7 @@ class TableLowering:
             )
 
     def _key_target(self, key: ast.TableKey, saved: bool) -> ir.Field:
-        """The field to match on: the key itself, or a temporary filled before the table.
+        """Return the field to match on: the key itself, or a temporary filled before the table.
 
         `saved`: always a temporary, because a later key runs code that may change this one.
         """

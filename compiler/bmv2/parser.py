@@ -19,7 +19,7 @@ class ParserWriter:
         self._names: dict[int, str | None] = {}
 
     def write(self, entry: ir.Block) -> Json:
-        """The parser object."""
+        """Write the parser object."""
         graph.simplify(entry)
         blocks = [b for b in ir.reachable(entry) if not _is_end(b)]
         if _is_end(entry):

@@ -37,7 +37,7 @@ class ActionList:
         return found
 
     def hidden(self, stem: str, block: ir.Block) -> tuple[int, str]:
-        """A new action with the operations of `block`; its id and name."""
+        """Add an action with the operations of `block`; return its id and name."""
         line = block.ops[0].pos.line if block.ops else block.pos.line
         name = unique(f"{stem}{line}", self._hidden_names)
         only = ir.Block(block.pos, ops=block.ops, end=ir.Stop())
@@ -75,7 +75,7 @@ class PipelineWriter:
         self._applies: dict[int, tuple[ir.ApplyTable, Json]] = {}
 
     def write(self, pipeline: Pipeline, number: int) -> Json:
-        """The pipeline object with everything in it."""
+        """Write the pipeline object with everything in it."""
         graph.simplify(pipeline.entry)
         blocks = graph.topological(pipeline.entry)
         for block in blocks:

@@ -229,7 +229,7 @@ def stack_element(stack: StackPlace, index: int) -> HeaderPlace | UnionPlace:
 
 
 def union_member(union: UnionPlace, member: str) -> HeaderPlace:
-    """The header of a union's member."""
+    """Return the header of a union's member."""
     found = union.type.field_named(member)
     assert found is not None
     assert isinstance(found.type, ty.Header)
@@ -237,8 +237,11 @@ def union_member(union: UnionPlace, member: str) -> HeaderPlace:
 
 
 def roots(value: Value) -> set[str]:
-    """What a value reads or an l-value names: header instances (elements count as their stack),
-    `header.field` for single fields. Two l-values can only overlap if their roots meet.
+    """Return the roots of what a value reads or an l-value names.
+
+    Roots are header instances (elements count as their stack), and `header.field` for single
+    fields.
+    Two l-values can only overlap if their roots meet.
     """
     match value:
         case HeaderPlace(name, _):

@@ -22,7 +22,7 @@ _ARCHITECTURE_FILES = {"core.p4", "v1model.p4"}
 
 
 def write_program(program: ProgramLowering, source: Path) -> Json:
-    """The JSON object of `program`, which was read from `source`."""
+    """Return the JSON object of `program`, which was read from `source`."""
     text = SourceText(source)
     code = CodeWriter(text)
     actions = ActionList(code)

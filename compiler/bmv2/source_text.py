@@ -29,7 +29,7 @@ class SourceText:
         return found
 
     def fragment(self, pos: Pos) -> str:
-        """The rest of the line at `pos` up to the end of the statement."""
+        """Return the rest of the line at `pos` up to the end of the statement."""
         lines = self._lines.get(pos.file)
         if lines is None:
             try:

@@ -100,13 +100,13 @@ class SymbolTable:
                 symbols[name] = full
 
     def id_of(self, kind: ResourceType, name: str) -> int:
-        """The id of an object that was added, after `assign`."""
+        """Return the id of an object that was added, after `assign`."""
         number = self._symbols[kind][name]
         assert number is not None, f"{name} asked for before assign()"
         return number
 
     def alias_of(self, name: str) -> str:
-        """The shortest suffix of `name` that is a suffix of no other name (else `name`)."""
+        """Return the shortest suffix of `name` that is a suffix of no other name (else `name`)."""
         parts = name.split(".")
         for start in range(len(parts) - 1, -1, -1):
             suffix = ".".join(parts[start:])

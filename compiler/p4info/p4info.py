@@ -85,7 +85,7 @@ class P4InfoBuilder(P4InfoWriter):
         self._tables_named: set[str] = set()
 
     def build(self) -> p4i.P4Info:
-        """The message. Raises `CompileError` for bad `@id`s and the like."""
+        """Build the message. Raises `CompileError` for bad `@id`s and the like."""
         self._collect()
         self._symbols.assign()
         for item in self._value_sets:
@@ -108,7 +108,7 @@ class P4InfoBuilder(P4InfoWriter):
     # ------------------------------------------------------------ what there is
 
     def _items(self, role: str) -> Iterator[Item]:
-        """A control's declarations as they stand after inlining: global actions first."""
+        """Yield a control's declarations as they stand after inlining: global actions first."""
         instance = self._program.blocks[role]
         items = list(flatten(instance))
         local = [i for i in items if self._is_listed(i)]
@@ -437,7 +437,7 @@ def _selected(instance: Instance) -> set[ast.Decl]:
 
 
 def _calls(body: ast.Block) -> Iterator[ast.Call]:
-    """Calls in an action, with those of the actions and functions that it calls."""
+    """Yield the calls in an action and in the actions and functions that it calls."""
     for stmt in statements_of(body):
         for expr in expressions_of(stmt):
             if isinstance(expr, ast.Call):
@@ -445,7 +445,9 @@ def _calls(body: ast.Block) -> Iterator[ast.Call]:
 
 
 def _with_called(calls: Iterable[ast.Call]) -> Iterator[ast.Call]:
-    """Calls, each with those in the action or function that it calls, which p4c has inlined."""
+    """Yield calls, each with those in the action or function that it calls, which p4c has
+    inlined.
+    """
     for call in calls:
         yield call
         match call.decl:

@@ -36,7 +36,7 @@ def add_annotations(
 
 
 def annotation_text(annotation: ast.Annotation) -> str:
-    """An unstructured annotation as p4c prints it."""
+    """Format an unstructured annotation as p4c prints it."""
     if not annotation.tokens:
         return f"@{annotation.name}"
     if annotation.name in _PARSED:
@@ -73,14 +73,14 @@ def add_documentation(message: Any, annotations: list[ast.Annotation]) -> None:
 
 
 def string_value(annotation: ast.Annotation) -> str:
-    """The one string that an annotation holds. Raises `CompileError` if it does not."""
+    """Return the one string that an annotation holds. Raises `CompileError` if it does not."""
     if len(annotation.values) != 1 or not isinstance(annotation.values[0], str):
         raise CompileError.at(annotation.pos, f"@{annotation.name} takes one string")
     return annotation.values[0]
 
 
 def int_value(annotation: ast.Annotation) -> int:
-    """The one number that an annotation holds. Raises `CompileError` if it does not."""
+    """Return the one number that an annotation holds. Raises `CompileError` if it does not."""
     values = annotation.values
     if len(values) != 1 or isinstance(values[0], bool) or not isinstance(values[0], int):
         raise CompileError.at(annotation.pos, f"@{annotation.name} takes one number")
@@ -120,7 +120,7 @@ def type_name(t: ty.Type) -> str | None:
 
 
 def byte_string(value: int, bits: int) -> bytes:
-    """A value as p4c writes it into P4Info: padded to the bytes of its width."""
+    """Return a value as p4c writes it into P4Info: padded to the bytes of its width."""
     return (value & ((1 << bits) - 1)).to_bytes((bits + 7) // 8, "big")
 
 

@@ -57,9 +57,9 @@ class DiagnosticActions:
         return cls(default, by_kind)
 
     def with_annotations(self, program: ast.Program) -> DiagnosticActions:
-        """The same with what `@diagnostic("kind", "disable"|"warn"|"error")` in a program says.
+        """Add the actions of a program's `@diagnostic("kind", "disable"|"warn"|"error")`.
 
-        Raises CompileError for one that says something else.
+        Raises CompileError for one of another form.
         """
         by_kind = dict(self.by_kind)
         for node in below(program.decls):
@@ -70,7 +70,9 @@ class DiagnosticActions:
         return DiagnosticActions(self.default, by_kind)
 
     def apply(self, warnings: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """The diagnostics that are still to be shown. Raises CompileError if some are errors."""
+        """Return the diagnostics that are still to be shown. Raises CompileError if some are
+        errors.
+        """
         kept, errors = [], []
         for each in warnings:
             action = Action.WARN

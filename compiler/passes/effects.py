@@ -20,13 +20,13 @@ _CHANGES_RECEIVER = frozenset(
 
 
 def mentioned(body: ast.Stmt) -> Iterator[ast.Expr]:
-    """The longest `a.b[i].c` paths that a body and the actions it calls read or write."""
+    """Yield the longest `a.b[i].c` paths that a body and the actions it calls read or write."""
     for expr in _all_expressions(body, set()):
         yield from _paths(expr)
 
 
 def written(body: ast.Stmt) -> Iterator[ast.Expr]:
-    """The l-values that a body and the actions it calls may write."""
+    """Yield the l-values that a body and the actions it calls may write."""
     for stmt in _all_statements(body, set()):
         yield from _written_by(stmt)
         for expr in expressions_of(stmt):
@@ -34,7 +34,7 @@ def written(body: ast.Stmt) -> Iterator[ast.Expr]:
 
 
 def _written_by(node: ast.Node) -> Iterator[ast.Expr]:
-    """The l-values that a node itself may write, not those that nodes inside of it do."""
+    """Yield the l-values that a node itself may write, not those written by nodes inside it."""
     match node:
         case ast.Assign(left=left):
             yield _base_of_slice(left)
@@ -49,7 +49,7 @@ def _written_by(node: ast.Node) -> Iterator[ast.Expr]:
 
 
 def fixed_value(expr: ast.Expr, block: ast.ControlDecl | ast.ParserDecl) -> int | None:
-    """The value of a variable that `block` initialises with a constant and never changes."""
+    """Return the value of a variable that `block` initialises with a constant and never changes."""
     if not isinstance(expr, ast.Name) or not isinstance(expr.decl, ast.VarDecl):
         return None
     init = expr.decl.init

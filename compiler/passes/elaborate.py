@@ -113,7 +113,7 @@ def elaborate(checked: CheckedProgram) -> Elaborated:
 
 
 def _constructor(expr: ast.Expr) -> ast.Call:
-    """The constructor call behind an argument that is an instance."""
+    """Return the constructor call behind an argument that is an instance."""
     if isinstance(expr, ast.Cast):
         return _constructor(expr.operand)
     if isinstance(expr, ast.Name) and isinstance(expr.decl, ast.InstanceDecl):
@@ -192,7 +192,7 @@ def _note_use(instance: Instance, call: ast.Call) -> None:
 
 
 def _child(instance: Instance, target: ast.Decl, call: ast.Call) -> Instance:
-    """The instance that `target` (an instance or a constructor parameter) names."""
+    """Return the instance that `target` (an instance or a constructor parameter) names."""
     found = instance.children.get(id(target))
     if found is not None:
         return found
@@ -212,9 +212,9 @@ def _child(instance: Instance, target: ast.Decl, call: ast.Call) -> Instance:
 
 
 def flatten(instance: Instance) -> Iterator[Item]:
-    """Declarations of an instance with its used sub-instances in place, as inlining orders them.
+    """Yield an instance's declarations, its used sub-instances in place, as inlining orders them.
 
-    Yields TableDecl (used ones), ActionDecl, InstanceDecl of externs and ValueSetDecl.
+    These are TableDecl (used ones), ActionDecl, InstanceDecl of externs and ValueSetDecl.
     """
     for local in instance.decl.locals:
         match local:
@@ -236,7 +236,7 @@ def flatten(instance: Instance) -> Iterator[Item]:
 
 
 def apply_calls(instance: Instance) -> Iterator[ast.Call]:
-    """Calls in an apply body in program order, with those of the controls that it applies."""
+    """Yield the calls of an apply body in program order, with those of the controls it applies."""
     if isinstance(instance.decl, ast.ControlDecl):
         for stmt in statements_of(instance.decl.body):
             for expr in expressions_of(stmt):

@@ -58,7 +58,7 @@ def _member(expr: ast.Member) -> str | None:
 
 
 def _number(text: str, value: int) -> str:
-    """A number in the base it was written in, without its width."""
+    """Format a number in the base it was written in, without its width."""
     digits = text.lower()
     for prefix, form in (("0x", "#x"), ("0b", "#b"), ("0o", "#o")):
         if prefix in digits:

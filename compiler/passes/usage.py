@@ -46,7 +46,9 @@ def warn_unused(
 
 
 def _candidates(decl: ast.Decl, *, top: bool = False) -> Iterator[tuple[ast.Decl, str]]:
-    """Declarations at and below `decl` that deserve a warning where unused, with its text."""
+    """Yield the declarations at and below `decl` to warn of where unused, with the warning's
+    text.
+    """
     name = f'"{decl.name}"'
     match decl:
         case ast.ControlDecl() | ast.ParserDecl():

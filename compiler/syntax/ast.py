@@ -163,7 +163,7 @@ class Decl(Node):
     annotations: list[Annotation] = field(default_factory=list, kw_only=True, repr=False)
 
     def annotation(self, name: str) -> Annotation | None:
-        """The annotation of this name, or None."""
+        """Return the annotation of this name, or None."""
         for each in self.annotations:
             if each.name == name:
                 return each
@@ -491,7 +491,7 @@ class TableDecl(Decl):
     type: ty.Table | None = field(default=None, init=False, repr=False)
 
     def prop(self, name: str) -> Property | None:
-        """The property of this name, or None."""
+        """Return the property of this name, or None."""
         for each in self.properties:
             if each.name == name:
                 return each

@@ -40,7 +40,7 @@ def preprocess(source: Path, include_dirs: Sequence[Path], defines: Sequence[str
 def dependencies(
     source: Path, include_dirs: Sequence[Path], defines: Sequence[str], flags: Sequence[str]
 ) -> str:
-    """What the preprocessor prints with `flags`, those of its -M family. Raises as `preprocess`."""
+    """Return what the preprocessor prints with `flags` of its -M family. Raises as `preprocess`."""
     return _run(source, include_dirs, defines, flags)
 
 

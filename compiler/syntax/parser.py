@@ -17,7 +17,7 @@ from compiler.syntax.parser_table import TableParser
 
 
 def parse(tokens: list[Token], reporter: Reporter) -> ast.Program:
-    """The program that `tokens` spell. Errors are reported; see `Reporter.raise_if_errors`."""
+    """Parse `tokens` as a program. Errors are reported; see `Reporter.raise_if_errors`."""
     return Parser(tokens, reporter).program()
 
 
@@ -298,7 +298,7 @@ class Parser(TableParser):
         return decl
 
     def action(self, annotations: list[ast.Annotation]) -> ast.ActionDecl:
-        """`action name(params) { ... }`."""
+        """Parse `action name(params) { ... }`."""
         self._expect("action")
         name = self._name("the name of an action")
         self._declare(name.text)

@@ -104,7 +104,7 @@ class ParserBase(ABC):
         raise CompileError.at(token.pos, f"syntax error: expected {wanted}, found {found}")
 
     def _try(self, parse: Callable[[], T]) -> T | None:
-        """What `parse` returns, or None with the cursor put back where it fails."""
+        """Return what `parse` returns, or None with the cursor put back where it fails."""
         start = self._index
         try:
             return parse()
@@ -288,11 +288,11 @@ class ParserBase(ABC):
 
     @abstractmethod
     def expression(self) -> ast.Expr:
-        """An expression; see `parser_expr`."""
+        """Parse an expression; see `parser_expr`."""
 
 
 def _joined(tokens: list[Token]) -> str:
-    """The tokens' text, with one space where the source had any."""
+    """Join the tokens' text, with one space where the source had any."""
     parts: list[str] = []
     for index, token in enumerate(tokens):
         if index and tokens[index - 1].end != token.start:

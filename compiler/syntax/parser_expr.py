@@ -71,7 +71,9 @@ class ExpressionParser(ParserBase):
         return ref
 
     def _width(self, kind: str) -> ast.Expr | None:
-        """The `<width>` of bit, int and varbit; a bare `bit` is `bit<1>`, a bare `int` has none."""
+        """Parse the `<width>` of bit, int and varbit; a bare `bit` is `bit<1>`, a bare `int` has
+        none.
+        """
         if self._kind != "<":
             if kind == "varbit":
                 self._fail('"<"')
@@ -267,7 +269,7 @@ class ExpressionParser(ParserBase):
         return ast.IntLiteral(pos, value, width, signed, text)
 
     def _braces(self) -> ast.Expr:
-        """`{a, b}`, `{x = a, y = b}`, each with an optional final `...`."""
+        """Parse `{a, b}` or `{x = a, y = b}`, each with an optional final `...`."""
         pos = self._expect("{").pos
         if self._kind in NAME_KINDS and self._peek().kind == "=":
             struct = ast.StructExpr(pos, [])
@@ -353,6 +355,6 @@ class ExpressionParser(ParserBase):
 
 
 def _unescape(literal: str) -> str:
-    r"""The value of a string literal: `\"` and `\\` stand for themselves, others stay."""
+    r"""Return the value of a string literal: `\"` and `\\` lose their backslash, others stay."""
     body = literal[1:-1]
     return body.replace('\\"', '"').replace("\\\\", "\\") if "\\" in body else body

@@ -50,7 +50,7 @@ class StatementParser(ExpressionParser):
         return block
 
     def statement(self) -> ast.Stmt:
-        """A statement or local declaration."""
+        """Parse a statement or local declaration."""
         annotations = self._annotations()
         pos = self._pos
         kind = self._kind
@@ -145,7 +145,7 @@ class StatementParser(ExpressionParser):
         return items
 
     def _declaration_or_simple(self, annotations: list[ast.Annotation]) -> ast.Stmt:
-        """A variable, an instance, a call or an assignment, without the `;`."""
+        """Parse a variable, an instance, a call or an assignment, without the `;`."""
         pos = self._pos
         if self._starts_declaration():
             decl = self._variable_or_instance(annotations)
@@ -216,7 +216,7 @@ class StatementParser(ExpressionParser):
     def _instance_after(
         self, ref: ast.TypeRef, args: list[ast.Argument], annotations: list[ast.Annotation]
     ) -> ast.InstanceDecl:
-        """An instantiation whose `Type(args)` was read; without the `;`."""
+        """Parse the rest of an instantiation after `Type(args)`, without the `;`."""
         name = self._name()
         if self._kind == "[":
             raise NotSupported.at(self._pos, "arrays of instances")
@@ -293,7 +293,7 @@ class StatementParser(ExpressionParser):
     def function_after(
         self, result: ast.TypeRef, annotations: list[ast.Annotation]
     ) -> ast.FunctionDecl:
-        """A function whose result type was read: `name<T>(params) { ... }`."""
+        """Parse the rest of a function after its result type: `name<T>(params) { ... }`."""
         name = self._name("the name of a function")
         self._declare(name.text)
         with self._scope():

@@ -11,7 +11,7 @@ class TableParser(StatementParser):
     """`table name { key, actions, entries, default_action and other properties }`."""
 
     def table(self, annotations: list[ast.Annotation]) -> ast.TableDecl:
-        """A table declaration."""
+        """Parse a table declaration."""
         self._expect("table")
         name = self._name("the name of a table")
         self._declare(name.text)

@@ -45,7 +45,10 @@ def _reached(stmt: ast.Stmt, returns: bool) -> Iterator[ast.Stmt]:
 
 
 def constant_case(stmt: ast.Switch) -> list[ast.Block] | None:
-    """The one body that a switch on a constant runs, or none; None if only a packet can tell."""
+    """Return the one body that a switch on a constant runs, or none.
+
+    None if the value depends on the packet.
+    """
     value = stmt.expr.const_value
     labels = [case.label for case in stmt.cases]
     if value is None or stmt.table is not None:

@@ -330,7 +330,7 @@ class Checker(MatchChecker):
             self._declare(param)
 
     def action(self, decl: ast.ActionDecl) -> None:
-        """An action, at top level or in a control."""
+        """Check an action, at top level or in a control."""
         params = self.params(decl.params, f'action "{decl.name}"')
         decl.type = ty.Action(decl.name, params, decl)
         self._declare(decl)
@@ -390,7 +390,7 @@ class Checker(MatchChecker):
     def specialised_block(
         self, decl: ast.ParserDecl | ast.ControlDecl, args: tuple[ty.Type, ...], pos: Pos
     ) -> ast.ParserDecl | ast.ControlDecl:
-        """A generic control or parser for these type arguments: a copy, checked with them."""
+        """Return a copy of a generic control or parser, checked with these type arguments."""
         unbound = [p.type for p in decl.type_params]
         if any(isinstance(arg, ty.DontCare) or arg in unbound for arg in args):
             self._fail(pos, f'"{decl.name}" is generic: write its type arguments, {decl.name}<...>')

@@ -128,7 +128,7 @@ class CheckerBase:
             self.reporter.warn(decl.pos, f'"{decl.name}" shadows {hidden[0].pos}', "shadow")
 
     def _lookup(self, name: str, pos: Pos, *, absolute: bool = False) -> list[ast.Decl]:
-        """Declarations of `name`; raises with a suggestion where there is none."""
+        """Return the declarations of `name`. Raises with a suggestion where there is none."""
         scope = self.globals if absolute else self._scope
         found = scope.lookup(name)
         if not found:
@@ -148,7 +148,7 @@ class CheckerBase:
 
 
 def describe(decl: ast.Decl) -> str:
-    """What kind of thing `decl` is, with its article: "an action", "a table", ..."""
+    """Say what kind of thing `decl` is, with its article: "an action", "a table", ..."""
     words: tuple[tuple[type[ast.Decl], str], ...] = (
         (ast.ActionDecl, "an action"),
         (ast.TableDecl, "a table"),

@@ -90,7 +90,7 @@ class BuiltinChecker(ExpressionChecker):
     # ------------------------------------------------------------ packets
 
     def check_extern_method(self, call: ast.Call, callee: ast.Member, given: ty.Extern) -> None:
-        """The rules that core.p4's packet methods have beyond their types."""
+        """Check the rules that core.p4's packet methods have beyond their types."""
         kind = _PACKET_METHODS.get((given.name, callee.member))
         if kind is None:
             return
@@ -149,7 +149,7 @@ class BuiltinChecker(ExpressionChecker):
                        f"not {emitted}")  # fmt: skip
 
     def check_extern_function(self, call: ast.Call, decl: ast.MethodDecl) -> None:
-        """The rules of core.p4's functions, and the notice of deprecated ones."""
+        """Check the rules of core.p4's functions, and warn of deprecated ones."""
         self.warn_deprecated(decl, call.pos)
         if decl.name == "verify" and len(decl.params) == 2:
             call.kind = CallKind.VERIFY

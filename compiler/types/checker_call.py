@@ -41,7 +41,7 @@ class CallChecker(BuiltinChecker):
     _declared: ast.Call | None = None
 
     def call(self, call: ast.Call) -> ast.Expr:
-        """Checked call with kind, declaration, receiver, binding and type."""
+        """Return the checked call with kind, declaration, receiver, binding and type."""
         callee = call.callee
         match callee:
             case ast.Name():
@@ -137,7 +137,7 @@ class CallChecker(BuiltinChecker):
                     self._fail(inner.pos, "a table can't be applied in an argument of an action")
 
     def _choose(self, call: ast.Call, name: str, candidates: Sequence[_Callable]) -> _Callable:
-        """The overload that takes these arguments."""
+        """Return the overload that takes these arguments."""
         if len(candidates) == 1:
             return candidates[0]
         fitting = [d for d in candidates if _accepts(d.params, call.args)]
@@ -325,7 +325,7 @@ class CallChecker(BuiltinChecker):
     def specialised_block(
         self, decl: ast.ParserDecl | ast.ControlDecl, args: tuple[ty.Type, ...], pos: Pos
     ) -> ast.ParserDecl | ast.ControlDecl:
-        """The generic block `decl` for these type arguments (see `Checker`)."""
+        """Return the generic block `decl` for these type arguments (see `Checker`)."""
 
     def _param_of(self, param: ast.Parameter) -> ty.Param:
         if param.type is None:

@@ -21,10 +21,12 @@ class Converter(TypeChecker):
 
     @abstractmethod
     def expr(self, expr: ast.Expr) -> ast.Expr:
-        """Checked `expr`; see `checker_expr`."""
+        """Return the checked `expr`; see `checker_expr`."""
 
     def value(self, expr: ast.Expr) -> ast.Expr:
-        """Checked `expr`, which must have a value: no type, action, table or function."""
+        """Return the checked `expr`, which must have a value: no type, action, table or
+        function.
+        """
         expr = self.expr(expr)
         if isinstance(expr.type, ty.TypeName):
             name = expr.name if isinstance(expr, ast.Name) else str(expr.type.type)
@@ -38,7 +40,7 @@ class Converter(TypeChecker):
         return expr
 
     def value_of(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
-        """Checked `expr`, converted to `t`. `what` names its role: "argument \"x\" of f"."""
+        """Return the checked `expr` as a `t`. `what` names its role: "argument \"x\" of f"."""
         return self.convert(self.value(expr), t, what)
 
     def assigned_value(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
@@ -52,7 +54,7 @@ class Converter(TypeChecker):
     # ------------------------------------------------------------ conversion
 
     def convert(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
-        """The checked `expr` as a value of type `t`; raises where no implicit conversion exists."""
+        """Convert the checked `expr` to type `t`. Raises where no implicit conversion exists."""
         given = type_of(expr)
         if isinstance(t, ty.Unknown):
             raise GaveUp
@@ -216,7 +218,7 @@ class Converter(TypeChecker):
     # ------------------------------------------------------------ constants
 
     def check_constant_int(self, expr: ast.Expr, what: str) -> tuple[ast.Expr, int]:
-        """Checked `expr` and its value; raises where it is no compile-time number."""
+        """Return the checked `expr` and its value. Raises where it is no compile-time number."""
         expr = self.value(expr)
         value = expr.const_value
         if isinstance(value, bool) or not isinstance(value, int):
@@ -286,7 +288,7 @@ def is_untyped(expr: ast.Expr) -> bool:
 
 
 def type_of(expr: ast.Expr) -> ty.Type:
-    """The type of a checked expression."""
+    """Return the type of a checked expression."""
     if expr.type is None:
         raise GaveUp
     return expr.type
@@ -325,7 +327,7 @@ def is_compile_time(expr: ast.Expr) -> bool:
 
 
 def constant_initializer(expr: ast.Expr) -> ast.Expr | None:
-    """The expression that a constant struct, list or member of one stands for, if there is one."""
+    """Return the expression behind a constant struct, list or member of one, if there is one."""
     match expr:
         case ast.Name(decl=ast.ConstDecl() as const):
             return constant_initializer(const.init) or const.init

@@ -25,10 +25,10 @@ class ExpressionChecker(Converter):
 
     @abstractmethod
     def call(self, call: ast.Call) -> ast.Expr:
-        """Checked call; see `checker_call`."""
+        """Return the checked call; see `checker_call`."""
 
     def expr(self, expr: ast.Expr) -> ast.Expr:
-        """Checked `expr`: with its type, and its value where constant."""
+        """Return the checked `expr`: with its type, and its value where constant."""
         if expr.type is not None:
             return expr
         match expr:
@@ -328,7 +328,7 @@ class ExpressionChecker(Converter):
             self._fail(expr.pos, 'a branch of "?" must have a width: write it as in 8w1')
 
     def _without_enum(self, expr: ast.Expr) -> ast.Expr:
-        """A serializable enum's value as its number, anything else as it is."""
+        """Return a serializable enum's value as its number, anything else as it is."""
         if isinstance(expr.type, ty.SerEnum):
             return self.convert(expr, expr.type.base, "operand")
         return expr

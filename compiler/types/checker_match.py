@@ -32,7 +32,7 @@ class MatchChecker(InitializerChecker):
     # ------------------------------------------------------------ keysets
 
     def keysets(self, keysets: list[ast.Expr], wanted: list[ty.Type], pos: Pos) -> list[ast.Expr]:
-        """Checked keysets, each converted to its key's type; a lone `_`/`default` is for all."""
+        """Return the checked keysets, each of its key's type; a lone `_`/`default` is for all."""
         if len(keysets) == 1 and isinstance(keysets[0], ast.Wildcard | ast.DefaultKey):
             keysets[0].type = ty.DONT_CARE if len(wanted) != 1 else wanted[0]
             return keysets
@@ -49,7 +49,9 @@ class MatchChecker(InitializerChecker):
         return [self._keyset(k, t) for k, t in zip(keysets, wanted, strict=True)]
 
     def _whole_keyset(self, keyset: ast.Expr, wanted: list[ty.Type]) -> list[ast.Expr] | None:
-        """A value set of structs or tuples, or a list, stands for all keys at once."""
+        """Return the keysets of a value set of structs or tuples, or of a list, which covers all
+        keys.
+        """
         if isinstance(keyset, ast.Mask | ast.Range):
             return None
         checked = self.value(keyset)
@@ -130,7 +132,9 @@ class MatchChecker(InitializerChecker):
                     self._transition(each)
 
     def _check_termination(self, decl: ast.ParserDecl) -> None:
-        """Some path from start must end in accept or reject (an omitted transition rejects)."""
+        """Check that some path from start ends in accept or reject (the default without a
+        transition).
+        """
         table = self._context.states
         todo, seen = ["start"], {"start"}
         while todo:
@@ -205,7 +209,7 @@ class MatchChecker(InitializerChecker):
     # ------------------------------------------------------------ tables
 
     def table(self, table: ast.TableDecl) -> None:
-        """A table; its name is declared even where it is wrong."""
+        """Check a table; its name is declared even where it is wrong."""
         self.annotations(table.annotations)
         table.type = ty.Table(table.name, table)
         self._declare(table)
@@ -237,7 +241,9 @@ class MatchChecker(InitializerChecker):
         self._action_use(table, chosen, "default_action")
 
     def _require_no_action(self, table: ast.TableDecl) -> None:
-        """A table without `default_action` runs `NoAction`, which must be what core.p4 has."""
+        """Check `NoAction`, the default of a table without `default_action`: it must be
+        core.p4's.
+        """
         found = self.globals.here("NoAction")
         if not found:
             self._fail(
@@ -354,7 +360,9 @@ class MatchChecker(InitializerChecker):
         return [self._bind_one(pos, Signature(name, params), p, a) for p, a in chosen]
 
     def _action_use(self, table: ast.TableDecl, ref: ast.ActionRef, where: str) -> None:
-        """The action of `default_action` or an entry: listed in the table, and fully bound."""
+        """Check the action of `default_action` or an entry: listed in the table, and fully
+        bound.
+        """
         self.annotations(ref.annotations)
         decl = self._action_named(ref)
         listed = next((each for each in table.actions if each.decl is decl), None)
@@ -479,7 +487,9 @@ class MatchChecker(InitializerChecker):
     def _refuse_negative_priority(
         self, table: ast.TableDecl, entries: list[ast.Entry], step: int
     ) -> None:
-        """An entry without a priority has the one before it less `step`."""
+        """Refuse negative priorities: an entry without one has that of the entry before, less
+        `step`.
+        """
         current = 0
         for entry in entries:
             if entry.priority is None:
@@ -527,14 +537,14 @@ class MatchChecker(InitializerChecker):
 
 
 def _property_value(table: ast.TableDecl, name: str, *, default: int) -> int:
-    """The constant number (or 0, 1 for bool) that a table property has."""
+    """Return the constant number (or 0, 1 for bool) that a table property has."""
     found = table.prop(name)
     value = None if found is None or found.value is None else found.value.const_value
     return int(value) if isinstance(value, int) else default
 
 
 def _parts(keyset: ast.Expr) -> list[ast.Expr]:
-    """The values that a keyset is made of."""
+    """Return the values that a keyset consists of."""
     match keyset:
         case ast.Mask():
             return [keyset.value, keyset.mask]
@@ -547,7 +557,9 @@ def _parts(keyset: ast.Expr) -> list[ast.Expr]:
 
 
 def _taken(select: ast.Select) -> list[ast.SelectCase]:
-    """The cases up to the first default: p4c drops those after it (not those after `(_, _)`)."""
+    """Return the cases up to the first default: p4c drops those after it (not those after `(_,
+    _)`).
+    """
     for at, case in enumerate(select.cases):
         if len(case.keysets) == 1 and _matches_all(case):
             return select.cases[: at + 1]
@@ -583,7 +595,7 @@ def _has_control_plane_name(expr: ast.Expr) -> bool:
 
 
 def _flattened(t: ty.Type) -> list[ty.Type]:
-    """The scalar types that a struct or tuple consists of, in order."""
+    """Return the scalar types that a struct or tuple consists of, in order."""
     match t:
         case ty.StructLike():
             return [part for f in t.fields for part in _flattened(f.type)]

@@ -29,7 +29,7 @@ class StatementChecker(CallChecker):
         """Fold the bodies of annotations."""
 
     def block(self, block: ast.Block) -> None:
-        """A block with a scope of its own."""
+        """Check a block with a scope of its own."""
         self.annotations(block.annotations)
         with self._nested():
             self.statements(block.statements)
@@ -99,7 +99,7 @@ class StatementChecker(CallChecker):
     def local(
         self, decl: ast.VarDecl | ast.ConstDecl | ast.InstanceDecl, *, in_body: bool = False
     ) -> None:
-        """A variable, constant or instance; its name is declared even where it is wrong.
+        """Check a variable, constant or instance; its name is declared even where it is wrong.
 
         `in_body`: it stands among statements.
         """
@@ -168,7 +168,7 @@ class StatementChecker(CallChecker):
                 self.stmt(stmt.otherwise)
 
     def condition(self, expr: ast.Expr) -> ast.Expr:
-        """A checked bool; the message for numbers says what to write."""
+        """Return a checked bool; the message for numbers says what to write."""
         checked = self.value(expr)
         if not isinstance(checked.type, ty.Bool):
             hint = ""

@@ -42,12 +42,13 @@ class TypeChecker(CheckerBase, ABC):
 
     @abstractmethod
     def check_constant_int(self, expr: ast.Expr, what: str) -> tuple[ast.Expr, int]:
-        """Checked `expr` and its value; raises where it is no constant number."""
+        """Return the checked `expr` and its value. Raises where it is no constant number."""
 
     # ------------------------------------------------------------ references
 
     def resolve(self, ref: ast.TypeRef, *, infer: bool = False) -> ty.Type:
-        """The type that `ref` names. `infer`: type arguments may be left out (they are then `_`).
+        """Return the type that `ref` names. `infer`: type arguments may be left out (they are then
+        `_`).
 
         Raises `CompileError`.
         """
@@ -130,7 +131,7 @@ class TypeChecker(CheckerBase, ABC):
         return self.specialise(decl, args, ref.pos)
 
     def specialise(self, decl: TypeDecl, args: tuple[ty.Type, ...], pos: Pos) -> ty.Type:
-        """The type of `decl` with its type parameters replaced by `args`."""
+        """Return the type of `decl` with its type parameters replaced by `args`."""
         declared = decl.type
         if declared is None:
             raise GaveUp

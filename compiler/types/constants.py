@@ -43,7 +43,7 @@ def wrap(value: int, t: ty.Type) -> int:
 
 
 def saturate(value: int, t: ty.Type) -> int:
-    """The value of `t` nearest to `value`."""
+    """Return the value of `t` nearest to `value`."""
     bounds = limits(t)
     return value if bounds is None else max(bounds[0], min(bounds[1], value))
 

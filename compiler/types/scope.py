@@ -34,7 +34,7 @@ class Scope:
         return present[0]
 
     def here(self, name: str) -> list[ast.Decl]:
-        """Declarations of `name` at this level."""
+        """Return the declarations of `name` at this level."""
         return self._names.get(name, [])
 
     def lookup(self, name: str) -> list[ast.Decl]:
@@ -60,7 +60,7 @@ class Scope:
 
 
 def overload_key(decl: ast.MethodDecl | ast.FunctionDecl) -> tuple[str, ...]:
-    """What must differ between two functions of one name: the names of their parameters."""
+    """Return what must differ between two functions of one name: the names of their parameters."""
     return tuple(param.name for param in decl.params)
 
 

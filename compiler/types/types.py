@@ -143,7 +143,7 @@ class StructLike(Type):
         return self.name
 
     def field_named(self, name: str) -> Field | None:
-        """The field of this name, or None."""
+        """Return the field of this name, or None."""
         for each in self.fields:
             if each.name == name:
                 return each
@@ -445,7 +445,7 @@ def substitute_param(param: Param, binding: Substitution) -> Param:
 
 
 def underlying(t: Type) -> Type:
-    """The representation: NewType and SerEnum stripped down to what they stand for."""
+    """Return the underlying type: NewType and SerEnum are replaced by their representation."""
     while isinstance(t, NewType | SerEnum):
         t = t.base
     return t

@@ -51,7 +51,7 @@ def _only_written(nodes: Sequence[ast.Node], uses: Counter[ast.Node]) -> set[ast
 
 
 def _assigned(node: ast.Node) -> ast.VarDecl | None:
-    """The variable that a plain assignment gives its whole value to."""
+    """Return the variable that a plain assignment gives its whole value to."""
     if isinstance(node, ast.Assign) and node.op is None and isinstance(node.left, ast.Name):
         return node.left.decl if isinstance(node.left.decl, ast.VarDecl) else None
     return None

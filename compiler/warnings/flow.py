@@ -34,20 +34,20 @@ class FlowWarnings(Values):
     # ------------------------------------------------------------ bodies
 
     def control(self, decl: ast.ControlDecl) -> None:
-        """A control with all actions and tables that it reaches."""
+        """Check a control with all actions and tables that it reaches."""
         self._enter(decl)
         self._locals(decl.locals)
         self._body(decl.body)
         self._check_out(decl.params, decl.name)
 
     def function(self, decl: ast.FunctionDecl) -> None:
-        """A function, as if called from anywhere."""
+        """Check a function, as if called from anywhere."""
         self._enter(decl)
         self._body(decl.body)
         self._check_out(decl.params, decl.name)
 
     def parser(self, decl: ast.ParserDecl) -> None:
-        """A parser."""
+        """Check a parser."""
         self._enter(decl)
         self._locals(decl.locals)
         known = self._states(decl)
@@ -358,7 +358,7 @@ class FlowWarnings(Values):
             self._set_validity(receiver, valid=call.kind is ast.CallKind.SET_VALID)
 
     def _opaque(self, call: ast.Call) -> None:
-        """What is called is not looked into: a function, a control, a parser, an extern."""
+        """Apply a call whose body is not analysed: a function, a control, a parser, an extern."""
         outputs = []
         for binding in call.binding:
             if binding.arg is None or isinstance(binding.arg, ast.Wildcard):
@@ -374,7 +374,7 @@ class FlowWarnings(Values):
             self._out(each, valid=None if call.kind is ast.CallKind.FUNCTION else True)
 
     def _out(self, expr: ast.Expr, *, valid: bool | None) -> None:
-        """An argument that a call writes; a function leaves headers as they were."""
+        """Apply an argument that a call writes; a function leaves headers as they were."""
         if isinstance(expr, ast.Wildcard):
             return
         self._write(expr)

@@ -34,7 +34,7 @@ def _calls(call: ast.Call) -> list[ast.Call]:
 
 
 def outputs(call: ast.Call) -> list[ast.Expr]:
-    """The arguments that a call writes."""
+    """Return the arguments that a call writes."""
     return [
         binding.arg
         for binding in call.binding
@@ -53,7 +53,9 @@ def _overlap(left: ast.Expr, right: ast.Expr) -> bool:
 
 
 def _path(expr: ast.Expr) -> list[object] | None:
-    """Declaration, then fields and indexes; None for an index or stack element not known."""
+    """Return the declaration, then fields and indexes; None for an unknown index or stack
+    element.
+    """
     match expr:
         case ast.Name(decl=decl):
             return [decl]

@@ -79,7 +79,7 @@ def _tables(decls: list[ast.Decl], nodes: Iterable[ast.Node]) -> list[ast.TableD
 
 
 def _applied(nodes: Iterable[ast.Node]) -> set[ast.Node]:
-    """What is walked through where it is called."""
+    """Return the controls and parsers that are checked where they are applied."""
     kinds = (ast.CallKind.CONTROL_APPLY, ast.CallKind.PARSER_APPLY)
     calls = (node for node in nodes if isinstance(node, ast.Call) and node.kind in kinds)
     return {call.decl for call in calls if call.decl is not None}

@@ -54,7 +54,7 @@ class Storage:
         self._next_header = 0
 
     def of(self, decl: ast.Node | None) -> Place | None:
-        """The place of a variable or parameter; None for what holds no value that changes."""
+        """Return the place of a variable or parameter; None if it holds no value that changes."""
         if not isinstance(decl, ast.VarDecl | ast.Parameter) or decl.type is None:
             return None
         if decl not in self._places:
@@ -62,7 +62,7 @@ class Storage:
         return self._places[decl]
 
     def variables(self, decl: Body) -> list[ast.VarDecl]:
-        """The variables that `decl` declares; of a control, without those of its actions."""
+        """Return the variables that `decl` declares; of a control, without those of its actions."""
         if decl not in self._variables:
             match decl:
                 case ast.ParserDecl(locals=own, states=states):
@@ -152,7 +152,7 @@ def headers_of(places: Iterable[Place]) -> int:
 
 
 def member(places: Iterable[Place], name: str) -> list[Place]:
-    """The field of this name of each; of a stack, of each of its elements."""
+    """Return the field of this name of each place; of a stack, of each of its elements."""
     found = []
     for place in places:
         if isinstance(place.type, ty.Stack):
@@ -163,7 +163,7 @@ def member(places: Iterable[Place], name: str) -> list[Place]:
 
 
 def element(places: Iterable[Place], index: int) -> list[Place]:
-    """The element of each stack or tuple; nothing where there is none of that number."""
+    """Return the element of each stack or tuple; those that are too short are left out."""
     return [p.elements[index] for p in places if 0 <= index < len(p.elements)]
 
 

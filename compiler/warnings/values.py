@@ -26,11 +26,11 @@ class State:
     dead: bool = False
 
     def copy(self) -> State:
-        """The same, to go another way."""
+        """Copy the state for another branch."""
         return State(self.unset, self.valid, self.invalid, self.silenced, self.dead)
 
     def join(self, other: State) -> State:
-        """What is known where two ways meet; what was silenced is to be set by the caller."""
+        """Return what is known where two branches meet; the caller sets what was silenced."""
         return State(
             self.unset | other.unset,
             self.valid & other.valid,
@@ -188,7 +188,7 @@ class Values(ABC):
                 return []
 
     def _written(self, expr: ast.Expr) -> list[Place]:
-        """What an assignment to `expr` gives a value to."""
+        """Return the places to which an assignment to `expr` gives a value."""
         if isinstance(expr, ast.Slice):
             return self._written(expr.base)
         return self._places(expr)
@@ -219,7 +219,7 @@ class Values(ABC):
         self._set_headers(union(place.header for place in places), valid=valid)
 
     def _known(self, places: Sequence[Place]) -> bool | None:
-        """Validity of a header that is one of `places`; valid if nothing is known to be there."""
+        """Return the validity of a header that is one of `places`; valid if none is known."""
         headers = [place.header for place in places]
         valid = self._state.valid | self._state.silenced
         if not headers or any(each & valid for each in headers):
@@ -290,7 +290,7 @@ def _is_unknown_element(expr: ast.Expr) -> bool:
 
 
 def _moved(bits: int, source: int, to: int) -> int:
-    """The bits of one place as those of another one of the same type."""
+    """Move the bits of one place to those of another one of the same type."""
     if not source or not to:
         return 0
     shift = to.bit_length() - source.bit_length()
@@ -298,7 +298,7 @@ def _moved(bits: int, source: int, to: int) -> int:
 
 
 def _text(expr: ast.Expr) -> str:
-    """An l-value as the user would write it."""
+    """Format an l-value as the user would write it."""
     match expr:
         case ast.Name(name=name):
             return name
