@@ -95,7 +95,7 @@ class Connection:
         self._stream = None
 
     def config(self) -> p4r.ForwardingPipelineConfig:
-        """The program's P4Info and, where the switch tells it, its JSON.
+        """Return the program's P4Info and, where the switch returns it, its JSON.
 
         Raises RefusedError when there is none.
         """
@@ -271,7 +271,7 @@ class Connection:
 
 
 def _refused(error: grpc.RpcError) -> RefusedError:
-    """What the switch said: of the updates, where it says it of them, else of the request."""
+    """Return the switch's error: that of an update where it reports one, else the request's."""
     code, text = error.code().name, str(error.details() or "")
     each: list[RefusedError | None] = []
     for key, data in error.trailing_metadata() or ():

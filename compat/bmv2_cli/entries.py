@@ -38,11 +38,11 @@ class Entries(ShellBase):
     # --- words --------------------------------------------------------------------------------
 
     def table(self, name: str) -> Table:
-        """The table called so. Raises CommandError."""
+        """Return the table of that name. Raises CommandError."""
         return find(self.program.tables, name, "table")
 
     def table_and_action(self, words: list[str]) -> tuple[Table, Action]:
-        """The first two words. Raises CommandError."""
+        """Return the table and action that the first two words name. Raises CommandError."""
         table = self.table(words[0])
         try:
             return table, find(table.actions, words[1], "action")
@@ -50,7 +50,10 @@ class Entries(ShellBase):
             raise CommandError(f"Table {words[0]} has no action {words[1]}") from None
 
     def priority(self, table: Table, words: list[str]) -> tuple[list[str], int]:
-        """What is left without the priority at the end, and P4Runtime's. Raises CommandError."""
+        """Split off the priority at the end; return the words before it, and P4Runtime's priority.
+
+        Raises CommandError.
+        """
         if not table.has_priorities:
             return words, 0
         try:
@@ -64,7 +67,7 @@ class Entries(ShellBase):
         return words[:-1], MAX_PRIORITY - priority
 
     def match(self, table: Table, name: str, words: list[str]) -> list[KeyValue]:
-        """A key of one word a field. Raises CommandError."""
+        """Parse a key of one word a field. Raises CommandError."""
         if len(words) != len(table.key):
             raise CommandError(f"Table {name} needs {len(table.key)} key fields")
         return [key_value(*pair) for pair in zip(table.key, words, strict=True)]
@@ -82,13 +85,13 @@ class Entries(ShellBase):
             raise OperationError(kind, names[error.code], str(error)) from None
 
     def all_done(self, refusals: Iterable[RefusedError | None]) -> None:
-        """Raises the first refusal of many updates."""
+        """Raise the first refusal of many updates."""
         for refusal in refusals:
             if refusal is not None:
                 raise refusal
 
     def check_writable(self, table: Table, *, new: bool = False) -> None:
-        """Raises OperationError for a table without entries of its own."""
+        """Raise OperationError for a table without entries of its own."""
         if table.profile is not None:
             raise OperationError(
                 "table", "WRONG_TABLE_TYPE", f"{table.name} has members: act_prof_*"
@@ -98,7 +101,7 @@ class Entries(ShellBase):
         self.check_variable(table)
 
     def check_variable(self, table: Table) -> None:
-        """Raises OperationError for a table whose entries are the program's."""
+        """Raise OperationError for a table whose entries are the program's."""
         if table.constant:
             why = f"the entries of {table.name} are constant"
             raise OperationError("table", "IMMUTABLE_TABLE_ENTRIES", why)
@@ -106,7 +109,9 @@ class Entries(ShellBase):
     # --- handles ------------------------------------------------------------------------------
 
     def handles(self, table: Table, *, renew: bool = False) -> Handles:
-        """The handles of a table's entries; `renew`: others may have written since."""
+        """Return the handles of a table's entries; `renew`: another client may have written
+        since.
+        """
         known = table.id in self._handles
         handles = self._known_handles(table)
         if known:
@@ -126,7 +131,7 @@ class Entries(ShellBase):
         return handles
 
     def forget_handles(self) -> None:
-        """The switch has another program."""
+        """Forget all handles: the switch has another program."""
         self._handles.clear()
 
     @property
@@ -135,7 +140,7 @@ class Entries(ShellBase):
         return known
 
     def place(self, table: Table, handle: int) -> Place:
-        """The place with that handle. Raises OperationError."""
+        """Return the place with that handle. Raises OperationError."""
         handles = self.handles(table)
         found = handles.find(handle)
         if found is None:
@@ -148,7 +153,7 @@ class Entries(ShellBase):
         return found
 
     def entry(self, table: Table, handle: int) -> p4r.TableEntry:
-        """The key of the entry with that handle, as an entry. Raises OperationError."""
+        """Return the key of the entry with that handle, as an entry. Raises OperationError."""
         copy = p4r.TableEntry()
         copy.CopyFrom(self.place(table, handle).key or p4r.TableEntry())
         return copy
@@ -223,7 +228,9 @@ class Entries(ShellBase):
         return [self._usual(table, entry) for entry in entries if not entry.is_default_action]
 
     def _usual(self, table: Table, entry: p4r.TableEntry) -> p4r.TableEntry:
-        """The entry without fields that match everything, which BMv2 tells and we leave out."""
+        """Return the entry without fields that match everything, which BMv2 reports and we leave
+        out.
+        """
         if table.kind != "exact":
             key = self.key_entry(table, match_of(table, entry, {}), entry.priority)
             del entry.match[:]
@@ -231,7 +238,7 @@ class Entries(ShellBase):
         return entry
 
     def read_place(self, table: Table, place: Place) -> p4r.TableEntry:
-        """The whole entry in a place. Raises OperationError."""
+        """Read the whole entry in a place. Raises OperationError."""
         query = p4r.TableEntry()
         query.CopyFrom(place.key or p4r.TableEntry())
         if table.ages:
@@ -239,7 +246,7 @@ class Entries(ShellBase):
         return self.read_entry(table, query)
 
     def read_entry(self, table: Table, key: p4r.TableEntry) -> p4r.TableEntry:
-        """The whole entry with that key. Raises OperationError."""
+        """Read the whole entry with that key. Raises OperationError."""
         for found in self.switch.read(table_entry=key):
             entry = self._usual(table, found.table_entry)
             if is_same_entry(entry, key):
@@ -280,7 +287,7 @@ class Entries(ShellBase):
                 self.say("EMPTY")
 
     def action_text(self, message: p4r.Action) -> str:
-        """An action as dumps show it."""
+        """Format an action as dumps show it."""
         action = next(
             each for each in self.program.actions.values() if each.id == message.action_id
         )
@@ -291,7 +298,9 @@ class Entries(ShellBase):
     # --- messages -----------------------------------------------------------------------------
 
     def action_message(self, action: Action, values: list[int]) -> p4r.Action:
-        """An action with its arguments in order; bits beyond a parameter's width are cut off."""
+        """Return an action with its arguments in order; bits beyond a parameter's width are cut
+        off.
+        """
         message = p4r.Action(action_id=action.id)
         for (number, name, bits), value in zip(action.params, values, strict=True):
             if value > full(bits):
@@ -300,7 +309,7 @@ class Entries(ShellBase):
         return message
 
     def key_entry(self, table: Table, match: list[KeyValue], priority: int) -> p4r.TableEntry:
-        """An entry with that key and no action. Raises OperationError."""
+        """Return an entry with that key and no action. Raises OperationError."""
         entry = p4r.TableEntry(table_id=table.id, priority=priority)
         for each in match:
             first, second = each.written()
@@ -334,7 +343,7 @@ def _new(table: Table, entry: p4r.TableEntry, match: list[KeyValue]) -> _New:
 
 
 def match_of(table: Table, entry: p4r.TableEntry, given: dict[int, int]) -> list[KeyValue]:
-    """An entry's key; `given` stands for what LPM fields have."""
+    """Return an entry's key; `given` holds the values of LPM fields as they were entered."""
     found = {each.field_id: each for each in entry.match}
     values = []
     for field in table.key:

@@ -123,7 +123,7 @@ class Handles:
         self._keep(changed)
 
     def add(self, entries: Sequence[tuple[p4r.TableEntry, dict[int, int]]]) -> list[int]:
-        """The handles of new entries, each with its `Place.given`."""
+        """Add entries, each with its `Place.given`, and return their handles."""
         while True:
             places = [self._take(entry, given) for entry, given in entries]
             if self._section.add(self._rows(places)):
@@ -143,7 +143,7 @@ class Handles:
         self._section.change({}, clear=True)
 
     def find(self, handle: int) -> Place | None:
-        """The place of that handle with its entry."""
+        """Return the place of that handle with its entry, or None."""
         at, version = handle & _PLACE, handle >> PLACE_BITS
         if handle < 0 or at >= len(self._places):
             return None
@@ -156,7 +156,7 @@ class Handles:
         return 0 <= at < len(self._places) and self._places[at].key is not None
 
     def of(self, entry: p4r.TableEntry) -> int | None:
-        """The handle of an entry with that key."""
+        """Return the handle of an entry with that key, or None."""
         at = self._by_key.get(identity(entry))
         return None if at is None else self._handle(at)
 
@@ -217,7 +217,7 @@ class Handles:
 
 
 def identity(entry: p4r.TableEntry) -> bytes:
-    """What tells an entry of a table from the others: its key and priority."""
+    """Return what identifies an entry within its table: its key and priority."""
     matches = sorted(each.SerializeToString(deterministic=True) for each in entry.match)
     return b"%d " % entry.priority + b"".join(b"%d:%s" % (len(m), m) for m in matches)
 

@@ -36,7 +36,7 @@ class SwitchShell(ProgramCommands):
 
 
 def _id(text: str) -> int:
-    """An id of P4Runtime's, of 64 bits."""
+    """Parse an id of P4Runtime's, of 64 bits."""
     if not text.isdecimal() or not int(text) < 1 << 64:
         raise click.BadParameter(f"{text!r} is not a number from 0 to {(1 << 64) - 1}")
     return int(text)
@@ -145,7 +145,7 @@ def _hint(thrift_port: int | None, *, clear: bool) -> str:
 
 
 def _program(path: Path | None) -> bytes:
-    """The JSON of `--json`; raises UsageError."""
+    """Read the JSON of `--json`. Raises UsageError."""
     if path is None:
         return b""
     try:

@@ -61,15 +61,15 @@ class Nodes:
                 self.nodes[self.free_handle()] = node
 
     def free_handle(self) -> int:
-        """The lowest handle that no node has."""
+        """Return the lowest free node handle."""
         return next(number for number in range(len(self.nodes) + 1) if number not in self.nodes)
 
     def add_group(self, number: int) -> None:
-        """A group was made."""
+        """Add a new group."""
         self.groups.setdefault(number, self._turn())
 
     def drop_group(self, number: int) -> None:
-        """A group has gone; BMv2 leaves its nodes, which then are in none."""
+        """Remove a group; as in BMv2 its nodes stay and then belong to no group."""
         self.groups.pop(number, None)
         for node in self.of_group(number):
             node.group = None
@@ -79,12 +79,12 @@ class Nodes:
         node.group, node.place = group, self._turn()
 
     def of_group(self, number: int) -> list[Node]:
-        """A group's nodes in their turn."""
+        """Return a group's nodes in order."""
         found = [node for node in self.nodes.values() if node.group == number]
         return sorted(found, key=lambda node: node.place)
 
     def replicas(self, number: int) -> Replicas:
-        """What a group's nodes and LAGs come to."""
+        """Return the replicas that a group's nodes and LAGs amount to."""
         return [
             (port, node.rid)
             for node in self.of_group(number)
@@ -92,7 +92,7 @@ class Nodes:
         ]
 
     def newest_groups(self) -> list[int]:
-        """Groups in BMv2's order of a dump: the last one that was made comes first."""
+        """Return the groups in BMv2's order of a dump: the newest first."""
         return sorted(self.groups, key=lambda number: -self.groups[number])
 
     def keep(self) -> None:

@@ -188,7 +188,7 @@ class ProfileCommands(ArrayCommands):
         raise OperationError("table", "ERROR", why)
 
     def indirect(self, name: str, *, with_selector: bool = False) -> Table:
-        """The table with members that is called so. Raises CommandError."""
+        """Return the table with members that has that name. Raises CommandError."""
         table = self.table(name)
         if with_selector and (table.profile is None or not table.profile.with_selector):
             raise CommandError(
@@ -278,7 +278,10 @@ def _lowest_free(taken: set[int]) -> int:
 
 
 def _by_table(new: str, *, with_selector: bool, is_old: bool) -> Callable[..., None]:
-    """A command that names a table where `new` names its action profile; `is_old`: tell so."""
+    """Return a command that takes a table's name where `new` takes its action profile's.
+
+    `is_old`: print a note that the command is deprecated.
+    """
 
     @command(least=1)
     def run(self: ProfileCommands, words: list[str]) -> None:

@@ -278,7 +278,7 @@ def _key_field(row: Json, bits: Mapping[tuple[str, str], int]) -> tuple[str, str
 
 
 def find(objects: Mapping[str, N], name: str, what: str) -> N:
-    """The object of that name, or the only one that ends with it, in whole parts between dots.
+    """Return the object of that name, or the only one whose name ends with it after a dot.
 
     Raises CommandError.
     """

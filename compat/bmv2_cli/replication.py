@@ -167,7 +167,7 @@ class ReplicationCommands(ProfileCommands):
         return nodes
 
     def forget_nodes(self) -> None:
-        """The switch has begun anew."""
+        """Forget all nodes: the switch has started afresh."""
         self.__dict__.pop("nodes", None)
 
     def _groups_there(self) -> dict[int, Replicas]:
@@ -314,7 +314,7 @@ def _check_group(nodes: Nodes, group: int) -> None:
 
 
 def _ports_and_lags(words: list[str]) -> tuple[list[int], list[int]]:
-    """A node's ports, and its LAGs after a `|`. Raises CommandError."""
+    """Parse a node's ports, and its LAGs after a `|`. Raises CommandError."""
     at = words.index("|") if "|" in words else len(words)
     return _numbers(words[:at], "port"), _numbers(words[at + 1 :], "lag")
 
@@ -333,7 +333,7 @@ def _numbers(words: list[str], what: str) -> list[int]:
 
 
 def _map(numbers: list[int]) -> str:
-    """A digit a number, the highest first."""
+    """Return a bit map, one digit a number, the highest first."""
     return f"{sum(1 << number for number in numbers):b}" if numbers else ""
 
 

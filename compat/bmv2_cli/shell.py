@@ -111,7 +111,7 @@ class ShellBase(cmd.Cmd):
 
     @contextmanager
     def told(self, kind: str) -> Iterator[None]:
-        """What goes wrong meanwhile is printed; `kind` as in `command`."""
+        """Print the errors raised in the block; `kind` as in `command`."""
         try:
             yield
         except CommandError as error:
@@ -165,7 +165,7 @@ class ShellBase(cmd.Cmd):
     # --- cmd's hooks --------------------------------------------------------------------------
 
     def onecmd(self, line: str) -> bool:
-        """A line; comments (`#`, `//`) are left out. True ends the loop."""
+        """Run a line; comments (`#`, `//`) are left out. True ends the loop."""
         if line.lstrip().startswith(("#", "//")):
             self.lastcmd = ""
             return False
@@ -177,13 +177,13 @@ class ShellBase(cmd.Cmd):
         return ended or (self.strict and self.failures > before)
 
     def emptyline(self) -> bool:
-        """The line before once more, as in simple_switch_CLI: old files' handles count on it."""
+        """Repeat the line before, as simple_switch_CLI does: handles in old files depend on it."""
         if not self.repeats or not self.lastcmd:
             return False
         return self.onecmd(self.lastcmd)
 
     def default(self, line: str) -> None:
-        """A command that is not there."""
+        """Report an unknown command."""
         self.fail(f"*** Unknown syntax: {line}")
 
     def do_help(self, arg: str) -> None:
@@ -246,7 +246,7 @@ class ShellBase(cmd.Cmd):
     # --- what several families need -----------------------------------------------------------
 
     def arguments(self, action: Action, words: list[str], called: str = "") -> list[int]:
-        """An action's arguments; `called`: its name in messages. Raises CommandError."""
+        """Parse an action's arguments; `called`: its name in messages. Raises CommandError."""
         if len(words) != len(action.params):
             name, count = called or action.name, len(action.params)
             raise CommandError(f"Action {name} needs {count} parameters")
@@ -254,12 +254,12 @@ class ShellBase(cmd.Cmd):
         return [argument(word, bits) for (_, _, bits), word in params]
 
     def given_data(self, action: Action, values: list[int]) -> str:
-        """An action's arguments as commands that set them show them."""
+        """Format an action's arguments as the commands that set them print them."""
         params = zip(action.params, values, strict=True)
         return "\t".join(digits(value, bits, ":") for (_, _, bits), value in params)
 
     def dumped_data(self, values: Iterable[int]) -> str:
-        """An action's arguments as dumps show them."""
+        """Format an action's arguments as dumps show them."""
         return ", ".join(short_digits(value) for value in values)
 
 

@@ -28,7 +28,7 @@ class Lines:
         self._ended = False
 
     def readline(self) -> str:
-        """The next line with its end; "" after the last one. Raises UsageError."""
+        """Return the next line with its end; "" after the last one. Raises UsageError."""
         while not self._lines and not self._ended:
             if not select.select([self._descriptor], [], [], 0)[0]:
                 self._before_waiting()
@@ -83,7 +83,7 @@ class Answers:
             self._note(text)
 
     def hold(self, answer: Printer) -> None:
-        """What follows waits for `answer`, which `release` calls in its turn."""
+        """Hold back what follows until `release` has called `answer` in its turn."""
         self._held.append(answer)
 
     def release(self) -> None:

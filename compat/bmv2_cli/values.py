@@ -25,7 +25,7 @@ class CommandError(Exception):
         self.why = why
 
     def line(self) -> str:
-        """What is printed."""
+        """Return the line to print."""
         return f"{self.prefix}: {self}"
 
 
@@ -48,7 +48,7 @@ class OperationError(CommandError):
         super().__init__(f"Invalid {kind} operation ({code})", why)
 
     def line(self) -> str:
-        """What is printed."""
+        """Return the line to print."""
         return str(self)
 
 
@@ -88,7 +88,7 @@ class KeyValue:
 
     @classmethod
     def anything(cls, field: KeyField) -> KeyValue:
-        """The value of a field that was left out."""
+        """Return the value of an omitted field."""
         return cls(field, 0, full(field.bitwidth) if field.kind == "range" else 0)
 
     def written(self) -> tuple[int, int]:
@@ -141,7 +141,7 @@ class KeyValue:
 
 
 def value(text: str, bitwidth: int) -> int:
-    """The number that `text` stands for, of as many bytes as `bitwidth` needs.
+    """Return the number that `text` stands for, of as many bytes as `bitwidth` needs.
 
     Raises CommandError.
     """
@@ -184,7 +184,7 @@ def key_value(field: KeyField, text: str) -> KeyValue:
 
 
 def argument(text: str, bitwidth: int) -> int:
-    """An action's argument. Raises ArgumentValueError."""
+    """Parse an action's argument. Raises ArgumentValueError."""
     try:
         return value(text, bitwidth)
     except CommandError as error:
@@ -192,7 +192,7 @@ def argument(text: str, bitwidth: int) -> int:
 
 
 def whole(text: str, what: str, bits: int = 64) -> int:
-    """A number of decimal digits that fits into `bits` with its sign. Raises CommandError."""
+    """Parse a decimal number that fits into `bits` with its sign. Raises CommandError."""
     try:
         number = int(text)
     except ValueError:
@@ -203,7 +203,7 @@ def whole(text: str, what: str, bits: int = 64) -> int:
 
 
 def true_or_false(text: str) -> bool:
-    """true, True, false, False or a number. Raises CommandError."""
+    """Parse true, True, false, False or a number. Raises CommandError."""
     if text in ("true", "True", "false", "False"):
         return text.lower() == "true"
     try:
@@ -224,17 +224,17 @@ def short_digits(number: int) -> str:
 
 
 def byte_count(bitwidth: int) -> int:
-    """The bytes that so many bits need."""
+    """Return the number of bytes that so many bits need."""
     return (bitwidth + 7) // 8
 
 
 def full(bitwidth: int) -> int:
-    """The highest number of that width."""
+    """Return the highest number of that width."""
     return (1 << bitwidth) - 1
 
 
 def cut(number: int, bitwidth: int) -> int:
-    """The lowest `bitwidth` bits."""
+    """Return the lowest `bitwidth` bits."""
     return number & full(bitwidth)
 
 

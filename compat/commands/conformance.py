@@ -32,7 +32,7 @@ class Results:
     seconds: float
 
     def numbers(self) -> dict[str, float]:
-        """What `--require` can name."""
+        """Return the numbers that `--require` can name."""
         numbers = self.survey.numbers()
         if Setting() in self.packets:
             passed = sum(o.verdict is Verdict.PASSED for o in self.packets[Setting()])

@@ -42,7 +42,7 @@ class Limit:
 
 
 def parse(text: str) -> list[Limit]:
-    """The limits of an argument. Raises UsageError."""
+    """Parse the limits of an argument. Raises UsageError."""
     limits = []
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")

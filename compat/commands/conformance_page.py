@@ -25,7 +25,7 @@ _MEANING = {
 
 
 def number(name: str, value: float) -> str:
-    """A result with its unit."""
+    """Format a result with its unit."""
     return f"{value:g}" if name in COUNTS else f"{value:.1f} %"
 
 
@@ -35,7 +35,7 @@ def text(
     numbers: Mapping[str, float],
     seconds: float,
 ) -> str:
-    """The whole page, in Markdown."""
+    """Return the whole page, in Markdown."""
     pairings = " --pairings" if len(packets) > 1 else ""
     lines = [
         "# Conformance: p4c's own test programs",

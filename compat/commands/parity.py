@@ -91,9 +91,9 @@ def compile_both(
     quiet: bool,
     made: Mapping[Compiler, Program] | None = None,
 ) -> dict[Compiler, Program]:
-    """The program as each compiler makes it; what is `made` already is taken as it is.
+    """Compile the program with each compiler, except for those it is `made` with already.
 
-    Raises the error of ours if neither takes the program.
+    Raises the error of ours if neither accepts the program.
     """
     if not source.is_file():
         raise UsageError(f"{source}: no such file")

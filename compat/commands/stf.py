@@ -92,7 +92,7 @@ def run(
 
 
 def read(path: Path) -> list[Statement]:
-    """The statements of a file. Raises StfFileError."""
+    """Read the statements of a file. Raises StfFileError."""
     try:
         return script.parse(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
@@ -102,7 +102,7 @@ def read(path: Path) -> list[Statement]:
 
 
 def build(job: Job) -> Pipeline:
-    """A program, ready for a switch. Raises the compiler's errors, PipelineError."""
+    """Compile and build a program for a switch. Raises the compiler's errors, PipelineError."""
     compiled = program_cache.compile_program(job)
     info = pipeline.parse_p4info(compiled.p4info_text.encode(), "P4Info")
     return pipeline.prepare(info, compiled.json_text.encode())
@@ -130,7 +130,7 @@ def _target(name: str, pipeline: Pipeline, script: list[Statement]) -> Iterator[
 
 
 def result_json(result: Result) -> dict[str, object]:
-    """A result for a program to read."""
+    """Return a result in machine-readable form."""
     return {
         "passed": result.ok,
         "rows": [dataclasses.asdict(row) | {"ok": row.ok} for row in result.rows],

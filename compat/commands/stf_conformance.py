@@ -93,14 +93,14 @@ def run(
 
 
 def check_report(path: Path | None) -> None:
-    """Raises UsageError where the page can't be: better than when minutes of work are done."""
+    """Raise UsageError if the page can't be written, before minutes of work are spent."""
     if path is not None and (path.is_dir() or not path.parent.is_dir()):
         what = "is a directory" if path.is_dir() else f"there is no directory {path.parent}"
         raise UsageError(f"--report {path}: {what}")
 
 
 def find(directory: Path) -> list[Path]:
-    """The tests of a directory, by name."""
+    """Return the tests of a directory, by name."""
     return sorted(directory.glob(PATTERN))
 
 
@@ -124,7 +124,7 @@ def _lost(test: Path, loss: Loss) -> Outcome:
 
 
 def _judge(test: Path, setting: Setting) -> tuple[Verdict, str, str]:
-    """The verdict, the stage and the reason."""
+    """Return the verdict, the stage and the reason."""
     program = test.with_suffix(".p4")
     if not program.is_file():
         return Verdict.FAILED, "compile", f"there is no {program.name}"
@@ -156,7 +156,7 @@ def _judge(test: Path, setting: Setting) -> tuple[Verdict, str, str]:
 
 
 def as_json(outcome: Outcome) -> dict[str, object]:
-    """An outcome for a program to read."""
+    """Return an outcome in machine-readable form."""
     return {
         "test": outcome.name,
         "verdict": outcome.verdict.value,
@@ -182,7 +182,7 @@ def _counts(outcomes: Sequence[Outcome]) -> list[tuple[Verdict, int]]:
 
 
 def page(outcomes: Sequence[Outcome], setting: Setting) -> str:
-    """The page of a run, in Markdown."""
+    """Return the page of a run, in Markdown."""
     lines = [
         "# p4c's own tests in its simple test format",
         "",

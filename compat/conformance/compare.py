@@ -188,7 +188,7 @@ def _by_place(found: Iterable[Finding]) -> dict[tuple[str, int, str], Finding]:
 
 
 def of_suite(rows: Iterable[Row], suite: str, architecture: Architecture) -> list[Row]:
-    """The rows of one suite and architecture; parts of other programs left out."""
+    """Return the rows of one suite and architecture, without parts of other programs."""
     return [
         row
         for row in rows

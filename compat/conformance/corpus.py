@@ -97,7 +97,7 @@ def find(
 
 
 def read_list(path: Path) -> list[Source]:
-    """The programs of a list. Raises ListError, OSError."""
+    """Read the programs of a list. Raises ListError, OSError."""
     found = []
     text = path.read_text(encoding="utf-8", errors="replace")
     for number, line in enumerate(text.splitlines(), 1):
@@ -160,7 +160,7 @@ def judge(source: Source, compiler: Path | None, limit_s: float = p4c.LIMIT_S) -
 
 
 def _ours(source: Source, seconds: dict[str, float]) -> tuple[Verdict, str, str, str]:
-    """The verdict, our first error, the JSON and the P4Info."""
+    """Return the verdict, our first error, the JSON and the P4Info."""
     try:
         result = driver.compile_p4(
             source.path, include_dirs=source.include_dirs, defines=source.defines
@@ -184,6 +184,6 @@ def _ours(source: Source, seconds: dict[str, float]) -> tuple[Verdict, str, str,
 
 
 def lost(source: Source, loss: Loss) -> Judged:
-    """The result of a program whose compilation gave none."""
+    """Return the result of a program whose compilation gave none."""
     verdict = Verdict.CRASHED if loss.ended else Verdict.NOT_DONE
     return Judged(source, verdict, loss.why, {"": loss.seconds})

@@ -49,7 +49,7 @@ def _judge(program: Program, with_p4info: bool) -> Said:
 
 
 def lost(program: Program, loss: Loss) -> Said:
-    """The result of a program whose compilation gave none."""
+    """Return the result of a program whose compilation gave none."""
     reason = loss.why.replace(str(program.path.parent) + "/", "")[:REASON_LENGTH]
     verdict = Verdict.CRASHED if loss.ended else Verdict.NOT_DONE
     return Said(verdict, reason=reason, seconds=loss.seconds)

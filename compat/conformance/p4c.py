@@ -24,7 +24,7 @@ _TOO_MANY = "number of errors exceeded"
 
 
 def expected(testdata: Testdata, program: Program) -> Said | None:
-    """What p4c's own tests expect of a program; None where they expect nothing of it."""
+    """Return what p4c's own tests expect of a program; None where they expect nothing."""
     outputs = testdata.outputs(program.suite)
     stderr = outputs / f"{program.name}-stderr"
     if not stderr.is_file():
@@ -37,20 +37,20 @@ def expected(testdata: Testdata, program: Program) -> Said | None:
 
 
 def executable() -> Path | None:
-    """The compiler on PATH, or None."""
+    """Return the compiler on PATH, or None."""
     found = shutil.which(PROGRAM)
     return Path(found) if found else None
 
 
 def version(compiler: Path) -> str:
-    """What the compiler says its version is, as "1.2.5.16"."""
+    """Return the version that the compiler reports, such as "1.2.5.16"."""
     ran = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
     found = re.search(r"Version (\S+)", ran.stdout + ran.stderr)
     return found[1] if found else "unknown"
 
 
 def run(compiler: Path, program: Program, *, with_p4info: bool = True) -> Said:
-    """What `compiler` says of a program; its exit code is the verdict."""
+    """Compile a program with `compiler`; its exit code is the verdict."""
     return compile_file(compiler, program.path, with_p4info=with_p4info)
 
 
@@ -62,9 +62,9 @@ def compile_file(
     with_p4info: bool = True,
     limit_s: float = LIMIT_S,
 ) -> Said:
-    """What `compiler` says of a file, given `options` (-I, -D) too, asked for P4Info or not.
+    """Compile a file with `compiler`, with `options` (-I, -D), with P4Info or without.
 
-    Longer than `limit_s` is "not done".
+    More than `limit_s` seconds is "not done".
     """
     include = compiler.resolve().parent / "p4include"
     beside = compiler.parent / "p4include"

@@ -142,7 +142,7 @@ def _row(name: str, *cells: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A reason on one line, without the directories of this machine."""
+    """Return a reason on one line, without the directories of this machine."""
     line = " ".join(_OWN_PATHS.sub(r"\1", text).split())
     return line if len(line) <= REASON_LENGTH else line[:REASON_LENGTH] + "..."
 

@@ -32,7 +32,7 @@ class Survey:
     json_alone: Sequence[Row] = ()
 
     def of(self, suite: str, architecture: Architecture) -> list[Row]:
-        """The rows of one suite and architecture."""
+        """Return the rows of one suite and architecture."""
         return compare.of_suite(self.rows, suite, architecture)
 
     @property
@@ -50,17 +50,17 @@ class Survey:
         return [row for row in self.samples if row.ours.verdict is verdict]
 
     def refusals(self, architecture: Architecture) -> Refusals:
-        """The error tests of an architecture, sorted."""
+        """Sort the error tests of an architecture by result."""
         return compare.refusals(self.of(ERRORS, architecture))
 
     def refusals_of_json(self) -> Refusals | None:
-        """The error tests for v1model without P4Info, sorted; None if that was not compared."""
+        """Sort the error tests for v1model without P4Info; None if that was not compared."""
         if not self.json_alone:
             return None
         return compare.refusals(compare.of_suite(self.json_alone, ERRORS, Architecture.V1MODEL))
 
     def p4infos(self) -> dict[compare.Match, list[Row]]:
-        """The samples for v1model of which both have P4Info."""
+        """Sort the samples for v1model for which both compilers have P4Info."""
         found: dict[compare.Match, list[Row]] = {match: [] for match in compare.Match}
         for row in self.samples:
             match = compare.p4info_match(row)
@@ -74,7 +74,7 @@ class Survey:
         return compare.warnings(rows, back_end=bool(self.compiler))
 
     def numbers(self) -> dict[str, float]:
-        """What a limit can be set on: shares in percent, `crashes` as a count."""
+        """Return the numbers that limits can be set on: shares in percent, `crashes` as a count."""
         infos = self.p4infos()
         equal = len(infos[compare.Match.EQUAL])
         warned = self.warnings(Architecture.V1MODEL)
@@ -116,7 +116,10 @@ def run(
 
 
 def _json_alone(rows: Sequence[Row], compiler: Path, at_once: int) -> list[Row]:
-    """The rows for v1model without P4Info. What is accepted with it is not compiled again."""
+    """Return the rows for v1model without P4Info.
+
+    Programs that are accepted with it are not compiled again.
+    """
     rows = [row for row in rows if row.program.architecture is Architecture.V1MODEL]
     said = {row.program.key: row.ours for row in rows}
     theirs = {row.program.key: row.theirs for row in rows}

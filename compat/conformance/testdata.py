@@ -78,7 +78,7 @@ class Testdata:
 
 
 def find(directory: Path) -> Testdata:
-    """The testdata at `directory`: that itself, a checkout of p4c, or one of the suites.
+    """Find the testdata at `directory`: that itself, a checkout of p4c, or one of the suites.
 
     Raises TestdataError.
     """

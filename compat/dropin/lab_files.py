@@ -112,13 +112,13 @@ def find(folder: Path) -> Iterator[Path]:
 
 
 def commands_of(text: str) -> list[str]:
-    """The lines that are neither empty nor comments, nor for the shell."""
+    """Return the lines that are neither empty, comments, nor commands of the shell."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not _NO_COMMAND.match(line)]
 
 
 def programs_for(path: Path, root: Path) -> list[Path]:
-    """The programs of the nearest folder that has some, from that of `path` up to `root`.
+    """Return the programs of the nearest folder that has some, from that of `path` up to `root`.
 
     P4 programs; where there are none that we could compile, BMv2 JSON.
     """
@@ -153,7 +153,7 @@ def _is_bmv2(path: Path) -> bool:
 
 
 def _built(program: Path) -> Built | str:
-    """The program for a switch, or what is wrong with it."""
+    """Build the program for a switch, or return what is wrong with it."""
     try:
         if program.suffix == ".json":
             data = program.read_text()
@@ -166,7 +166,7 @@ def _built(program: Path) -> Built | str:
 
 
 def _best(path: Path, root: Path, beside: str | None, compiled: dict[Path, Built | str]) -> LabFile:
-    """The file with that program of its folder that refuses the fewest commands."""
+    """Return the file with that program of its folder that refuses the fewest commands."""
     name = str(path.relative_to(root))
     text = path.read_text()
     best = LabFile(name, problem="there is no program with it")
@@ -197,7 +197,7 @@ def _best(path: Path, root: Path, beside: str | None, compiled: dict[Path, Built
 
 
 def _refused(program: Built, text: str) -> list[str]:
-    """What is refused: the line, what is printed and why."""
+    """Return the refused commands: the line, what is printed and why."""
     refused = []
     with (
         lab_switch(program.json, program.p4info) as address,
@@ -239,7 +239,7 @@ def _differs(beside: str, program: Built, text: str, folder: Path) -> list[str]:
 
 
 def _text(address: str, commands: str) -> str:
-    """What `weft cli` prints for a file."""
+    """Return what `weft cli` prints for a file."""
     output = io.StringIO()
     with (
         Connection(address, 0) as connection,

@@ -24,9 +24,9 @@ class Bmv2Error(Exception):
 
 
 def bmv2_text(cli: str, program: str, commands: str, folder: Path) -> str:
-    """What `cli` (its command line) prints for `commands` on a BMv2 of its own with `program`.
+    """Return what `cli` (its command line) prints for `commands` on a BMv2 of its own.
 
-    Raises Bmv2Error.
+    The BMv2 runs `program`. Raises Bmv2Error.
     """
     with tempfile.TemporaryDirectory(prefix="weft-bmv2-") as scratch:
         config = Path(scratch, "program.json")
@@ -62,7 +62,7 @@ def bmv2_text(cli: str, program: str, commands: str, folder: Path) -> str:
 
 
 def same_lines(bmv2: str, ours: str) -> list[str]:
-    """The first lines that differ: with "-" BMv2's, with "+" ours."""
+    """Return the first lines that differ: with "-" BMv2's, with "+" ours."""
     return [
         line
         for line in difflib.unified_diff(_plain(bmv2), _plain(ours), lineterm="", n=0)

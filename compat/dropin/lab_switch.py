@@ -18,10 +18,10 @@ from softswitch.p4runtime.service import P4RuntimeService
 def lab_switch(
     json: str, p4info: str, ports: Mapping[int, str] = {}, *, priorities: int = 1
 ) -> Iterator[str]:
-    """A switch that runs a compiled program; its address, HOST:PORT, on the loopback.
+    """Run a switch with a compiled program; yield its address, HOST:PORT, on the loopback.
 
-    `ports` are names that it tells, nothing is behind them; `priorities`: queues of each. Raises
-    PipelineError.
+    `ports` are names that it reports, with no interface behind them; `priorities`: queues of each.
+    Raises PipelineError.
     """
     with ExitStack() as stack:
         core = SwitchCore(CoreConfig(priorities=priorities))

@@ -62,6 +62,6 @@ class Messages:
 
 
 def mark(level: Level, code: str) -> str:
-    """The `[--Werror=kind] error: ` before a message."""
+    """Return the `[--Werror=kind] error: ` before a message."""
     kind = f"={code}" if code else ""
     return f"[--W{level.value}{kind}] {_WORDS[level]}: "

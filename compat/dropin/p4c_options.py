@@ -364,7 +364,7 @@ and do nothing.
 
 
 def help_text(name: str, *, driver: bool) -> str:
-    """What --help prints."""
+    """Return the text that --help prints."""
     if driver:
         return HELP.format(name=name, output="DIR", output_text="where PROG.json and PROG.p4i go")
     return HELP.format(name=name, output="FILE", output_text="write the JSON to FILE")

@@ -83,7 +83,10 @@ class Answer:
 
 
 def read_entries(path: Path) -> tuple[Json, ...]:
-    """The updates of a file: a list, or the `setup` of vectors. Raises VectorFileError, OSError."""
+    """Read the updates of a file: a list, or the `setup` of vectors.
+
+    Raises VectorFileError, OSError.
+    """
     data = _load(path)
     updates = data.get("setup") if isinstance(data, dict) else data
     if not isinstance(updates, list) or not all(isinstance(u, dict) for u in updates):
@@ -92,7 +95,7 @@ def read_entries(path: Path) -> tuple[Json, ...]:
 
 
 def read_vectors(path: Path) -> tuple[Round, list[Json]]:
-    """A round, and the recorded answer of each packet. Raises VectorFileError, OSError."""
+    """Read a round, and the recorded answer of each packet. Raises VectorFileError, OSError."""
     data = _load(path)
     if not isinstance(data, dict) or not isinstance(data.get("cases"), list):
         raise VectorFileError(f"{path}: no object with a list of `cases`")
@@ -138,7 +141,7 @@ def write_vectors(
 
 
 def seen_as_json(seen: Seen) -> dict[str, Any]:
-    """The `out`, `packet_in` and `digest` of a case."""
+    """Return the `out`, `packet_in` and `digest` of a case."""
     result: dict[str, Any] = {
         "out": [
             {"port": port, "hex": frame.hex()}

@@ -91,11 +91,11 @@ class Client:
             raise TargetError(f"reading counters: {_text(error)}") from error
 
     def send(self, message: p4r.StreamMessageRequest) -> None:
-        """A packet-out or the acknowledgement of a digest."""
+        """Send a packet-out or the acknowledgement of a digest."""
         self._outgoing.put(message)
 
     def incoming(self) -> Iterator[p4r.StreamMessageResponse]:
-        """What waits; it does not wait for more."""
+        """Yield the messages that have arrived, without waiting for more."""
         try:
             os.eventfd_read(self.ready)
         except BlockingIOError:

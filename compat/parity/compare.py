@@ -71,7 +71,7 @@ class Difference:
 
 
 def differences(reference: Answer, other: Answer, loose: Loose) -> list[Difference]:
-    """What `other` does unlike the reference, in the order in which it showed."""
+    """Return what `other` does unlike the reference, in the order of appearance."""
     found: list[Difference] = []
     for number, (x, y) in enumerate(zip(reference.refused, other.refused, strict=False)):
         if bool(x) != bool(y) and number not in loose.updates:
@@ -105,7 +105,7 @@ def unordered_ports(setup: Sequence[Json]) -> frozenset[int]:
 
 
 def parts(seen: Seen, unordered: frozenset[int] = frozenset()) -> Parts:
-    """An answer's parts in a fixed order."""
+    """Return an answer's parts in a fixed order."""
     result: list[tuple[str, bytes]] = []
     for port, frames in sorted(seen.frames.items()):
         ordered = sorted(frames) if port in unordered else frames
@@ -180,14 +180,14 @@ def compared_bits(answers: Sequence[Seen], loose: Loose) -> tuple[int, int]:
 
 
 def show(packet: Packet) -> str:
-    """A packet on one line."""
+    """Describe a packet on one line."""
     if packet.metadata is not None:
         return f"packet-out {dict(packet.metadata)} {packet.data.hex()}"
     return f"port {packet.port}, {len(packet.data)} B: {packet.data.hex()}"
 
 
 def show_update(update: Json) -> str:
-    """An update on one line."""
+    """Describe an update on one line."""
     ((name, body),) = [(key, value) for key, value in update.items() if key != "type"]
     words = [f"{key}={_plain(value)}" for key, value in body.items()]
     return f"{update['type']} {name} {' '.join(words)}"

@@ -29,7 +29,7 @@ class Watched:
 
     @staticmethod
     def of(trace: PacketTrace, answered: bool) -> Watched:
-        """What a trace tells."""
+        """Return what a trace covers."""
         marks: set[Mark] = set()
         keys: list[TableKey] = []
         missed: set[TableKey] = set()
@@ -79,7 +79,7 @@ class Coverage:
 
     @staticmethod
     def of(schema: Schema) -> Coverage:
-        """That of no packets."""
+        """Return the coverage of no packets."""
         tables = schema.tables.values()
         return Coverage(of_tables=len(tables), of_actions=sum(len(t.actions) for t in tables))
 

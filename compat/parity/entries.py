@@ -125,7 +125,7 @@ class EntryMaker:
         return {"type": "INSERT", "table_entry": body}
 
     def otherwise(self, update: Json) -> Json:
-        """The same update with another action or member, where it has any."""
+        """Return the same update with another action or member, where it has any."""
         table = self._tables.get(update.get("table_entry", {}).get("table"))
         profile = self._profiles.get(update.get("action_profile_member", {}).get("profile"))
         if table is not None:
@@ -150,7 +150,7 @@ class EntryMaker:
             yield {"type": "MODIFY", "table_entry": body}
 
     def _what(self, table: Table) -> dict[str, Any] | None:
-        """What an entry does: an action, a member or a group."""
+        """Choose what an entry does: an action, a member or a group."""
         if not table.profile_id:
             actions = _usable(table.actions)
             return {"action": self._call(actions)} if actions else None
@@ -192,7 +192,7 @@ class EntryMaker:
         return self.values.pick(key, bits)
 
     def _field(self, field: Field, key: bmv2.TableKey, value: int | None) -> dict[str, Any] | None:
-        """A match; `value` is one that a packet has there, None: any."""
+        """Make a match; `value` is one that a packet has there, None: any."""
         rng, bits = self.rng, field.bitwidth
         full = (1 << bits) - 1
         if value is not None:

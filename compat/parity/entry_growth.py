@@ -62,7 +62,9 @@ class Growth:
         self._tables = {table.name: table for table in switch.prepared.schema.tables.values()}
 
     def run(self, given: tuple[Json, ...] | None) -> tuple[tuple[Json, ...], list[Made]]:
-        """The entries (those that are `given` stay as they are), and the packets, the best last."""
+        """Return the entries (those that are `given` stay as they are), and the packets, the best
+        last.
+        """
         grown = self._grown(given)
         for _ in range(ATTEMPTS - 1):
             if any(one.answered for one in grown.watched):
@@ -145,7 +147,7 @@ class Growth:
     # --- packets --------------------------------------------------------------------------------
 
     def _varied(self, grown: _Grown) -> list[Made]:
-        """The packets that got furthest, variations of them, and some new ones."""
+        """Return the packets that got furthest, variations of them, and some new ones."""
         reach = _by_reach(grown.watched)
         kept = [grown.trial[n] for n in reach[len(reach) // 2 :]]
         wanted = TRIAL_PACKETS - len(kept)
@@ -161,7 +163,10 @@ class Growth:
 
 
 def _by_reach(watched: Sequence[Watched]) -> list[int]:
-    """The packets' numbers: those that meet little first, those that meet what few do last."""
+    """Return the packets' numbers, least useful first.
+
+    Last come those that reach what few others do.
+    """
     seldom: dict[object, int] = {}
     for one in watched:
         for mark in one.marks:
@@ -171,7 +176,7 @@ def _by_reach(watched: Sequence[Watched]) -> list[int]:
 
 
 def _table_of(update: Json) -> str | None:
-    """The table that an update is about; None for a profile's members, which serve any."""
+    """Return the table of an update; None for a profile's members, which serve any."""
     if "table_entry" in update:
         return str(update["table_entry"]["table"])
     return None if "action_profile_member" in update else ""

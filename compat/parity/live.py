@@ -105,7 +105,7 @@ class LiveSwitch:
         return [*program, "--no-p4", "--device-id", "1", *ports, "--", *own]
 
     def _start(self) -> Client:
-        """A switch without entries: a fresh process, since not all state goes with a program."""
+        """Start a switch without entries: a fresh process, since some state outlives a program."""
         self._stop()
         path = Path(self._scratch.name, "p4runtime")
         path.unlink(missing_ok=True)
@@ -213,7 +213,7 @@ class LiveSwitch:
 
 
 def _row(data: object) -> tuple[int, ...]:
-    """The values of one digest message, whatever its shape."""
+    """Return the values of one digest message, whatever its shape."""
     shape = data.WhichOneof("data")  # type: ignore[attr-defined]
     if shape == "bitstring":
         return (int.from_bytes(data.bitstring, "big"),)  # type: ignore[attr-defined]

@@ -32,9 +32,9 @@ class _Budget:
 
 
 def minimise(round_: Round, number: int, check: Check, checks: int, seconds: float) -> Round:
-    """The smallest round found that still shows what packet `number` showed.
+    """Return the smallest round found that still shows what packet `number` showed.
 
-    At most so many checks and seconds are spent. The round that is given must show it.
+    At most so many checks and seconds are spent. The given round must show it.
     """
     budget = _Budget(check, checks, seconds)
     # What comes after the packet has no part in it; often nor has what comes before.

@@ -44,7 +44,7 @@ class Draft:
     # --- bits -----------------------------------------------------------------------------------
 
     def read(self, at: Location) -> int | None:
-        """The bits at a location, None when they are not there yet."""
+        """Return the bits at a location, None when they are not there yet."""
         offset, bits = at
         if offset + bits > self._length:
             return None
@@ -75,14 +75,14 @@ class Draft:
             self._length = length
 
     def to_bytes(self) -> bytes:
-        """The packet, the last byte filled up with zeros."""
+        """Return the packet, its last byte padded with zeros."""
         size = (self._length + 7) // 8
         return (self._bits << (8 * size - self._length)).to_bytes(size, "big")
 
     # --- headers --------------------------------------------------------------------------------
 
     def place(self, header: str, of: HeaderType, varbits: int = 0) -> dict[str, Location]:
-        """A header begins at the cursor, which moves behind it; the places of its fields."""
+        """Place a header at the cursor, which moves behind it; return the places of its fields."""
         places: dict[str, Location] = {}
         for field in of.fields:
             bits = varbits if field.varbit else field.bits
@@ -93,7 +93,7 @@ class Draft:
         return places
 
     def next_of(self, stack: str) -> str | None:
-        """The header of a stack that is extracted next, None when the stack is full."""
+        """Return the header of a stack that is extracted next, None when the stack is full."""
         index = self._next.get(stack, 0)
         headers = self.program.stacks[stack].headers
         if index >= len(headers):
@@ -137,7 +137,7 @@ class Draft:
         return None
 
     def assign(self, target: FieldRef, source: Expr) -> None:
-        """The parser's assignment of `source` to a field."""
+        """Apply the parser's assignment of `source` to a field."""
         at, value = self.locate(source), self.evaluate(source)
         self._alias.pop(target, None)
         if at is not None:
@@ -149,7 +149,7 @@ class Draft:
     # --- expressions ----------------------------------------------------------------------------
 
     def evaluate(self, expr: Expr) -> int | None:
-        """What `expr` yields here (true is 1), None when that is not known."""
+        """Return what `expr` yields here (true is 1), None when that is not known."""
         at = self.locate(expr)
         if at is not None:
             return self.read(at)
@@ -191,7 +191,7 @@ class Draft:
 
 
 def _distance(op: str, want: bool) -> int:
-    """What to add to the other side so that `left op right` comes true (or false)."""
+    """Return what to add to the other side so that `left op right` becomes true (or false)."""
     opposite = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
     return {"<": -1, ">": 1, "!=": 1}.get(op if want else opposite[op], 0)
 

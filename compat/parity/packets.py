@@ -74,7 +74,7 @@ class PacketMaker:
         return Made(self._sent(draft, Packet(port, b"")), draft)
 
     def varied(self, made: Made) -> Made:
-        """The same way through the parser, with another value in a field or two."""
+        """Vary a packet: the same way through the parser, with another value in a field or two."""
         draft = deepcopy(made.draft, {id(self.program): self.program})
         fields = list(draft.fields())
         for field, at in self.rng.sample(
@@ -87,7 +87,7 @@ class PacketMaker:
         return [port % (1 << bits) for port in PORTS] + [0, self.rng.getrandbits(bits)]
 
     def _sent(self, draft: Draft, like: Packet) -> Packet:
-        """The draft's packet, from where `like` comes from."""
+        """Return the draft's packet, sent from where `like` comes from."""
         data = self._finish(draft)
         if like.metadata is not None:
             assert self.schema.packet_out is not None
@@ -186,7 +186,9 @@ class PacketMaker:
     def _real(
         self, draft: Draft, state: ParseState, choices: list[Transition], chosen: Transition
     ) -> Transition:
-        """The transition that the parser will take; the chosen one where the key is not known."""
+        """Return the transition that the parser will take; the chosen one where the key is
+        unknown.
+        """
         key = b""
         for expr, bits in state.key:
             value = draft.evaluate(expr)

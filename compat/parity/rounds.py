@@ -78,7 +78,7 @@ class RoundMaker:
     def _kept(
         self, setup: tuple[Json, ...], packets: list[Packet], environment: Environment
     ) -> list[Packet]:
-        """The packets whose outcome the program defines, as far as one run tells."""
+        """Keep the packets whose outcome the program defines, as far as one run shows."""
         round_ = Round(setup, tuple(packets))
         undefined = self.switch.run_in(environment, round_, cells=False).undefined
         return [packet for number, packet in enumerate(packets) if number not in undefined]

@@ -122,7 +122,7 @@ class ParitySession:
             pairing.target.close()
 
     def _failures(self) -> None:
-        """A program of one compiler that does not run where the other's does is a difference."""
+        """Mark as a difference a compiler's program that does not run where the other's does."""
         ran = {(row.compiler, row.target) for row in self.rows if not row.missing}
         for row in self.rows:
             row.failed = row.refused and (row.compiler.other, row.target) in ran
@@ -201,8 +201,11 @@ class ParitySession:
         return RoundMaker(self._unlike, self.plan.seed, self.plan.entries).round(number, size)
 
     def _carried(self, round_: Round) -> Round:
-        """A round without the packets that the kernel drops on their way into or out of a switch:
-        running switches would miss what the one in this process is given."""
+        """Return a round without the packets that the kernel drops on their way to or from a
+        switch.
+
+        Running switches would miss what the one in this process receives.
+        """
         if not any(pairing.target.live for pairing in self._pairings):
             return round_
         assert self._unlike is not None
@@ -240,8 +243,10 @@ class ParitySession:
             pairing.row.undefined += undefined
 
     def _taken(self, answers: Sequence[tuple[_Pairing, Answer]], judge: _Judge) -> Round:
-        """The round without updates that only some pairings refuse: these are differences, but
-        the packets can be compared all the same."""
+        """Return the round without updates that only some pairings refuse.
+
+        These are differences, but the packets can be compared all the same.
+        """
         base, reference = answers[0]
         apart: set[int] = set()
         refused = [[bool(text) for text in answer.refused] for _, answer in answers]
@@ -259,7 +264,7 @@ class ParitySession:
         return replace(judge.round_, setup=tuple(kept))
 
     def _answers(self, judge: _Judge, live: bool) -> list[tuple[_Pairing, Answer]]:
-        """What each pairing makes of a round; one that can't go on is out."""
+        """Return each pairing's answer to a round; a pairing that can't go on is out."""
         answers = []
         for pairing in [p for p in self._pairings if live or not p.target.live]:
             try:
@@ -343,13 +348,13 @@ class _Judge:
         self._vary(FIRST_VARIANTS)
 
     def answer(self, target: Target, patience: int = 1) -> Answer:
-        """What a target makes of the round."""
+        """Return a target's answer to the round."""
         return target.run(self.round_, self.hint.seen, patience)
 
     def differences(
         self, base: Target, target: Target, reference: Answer, answer: Answer
     ) -> list[Difference]:
-        """What differs and stays so, however often it is tried."""
+        """Return the differences that persist, however often the round is tried."""
         found = differences(reference, answer, self.loose)
         if not found:
             return []
@@ -379,7 +384,8 @@ class _Judge:
         return without_varying_arrays(found, self.loose) if base.live != target.live else found
 
     def _stale(self, prepared: Pipeline) -> Loose | None:
-        """What junk in invalid headers changes in the other compiler's program as well.
+        """Return the differences that junk in invalid headers makes in the other compiler's program
+        too.
 
         Such fields read as junk or as zero, as the compilers happen to copy them. None where the
         program differs without any junk: that is a difference.

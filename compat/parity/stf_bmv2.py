@@ -105,7 +105,7 @@ class Bmv2Target:
         return self._idle_client().read([entity])
 
     def told(self) -> list[p4r.StreamMessageResponse]:
-        """What the controller was told since it was asked for last: digests, packet-ins."""
+        """Return the messages to the controller since the last call: digests, packet-ins."""
         return list(self._idle_client().incoming())
 
     def packet(self, port: int, data: bytes) -> None:
@@ -229,7 +229,7 @@ class Bmv2Target:
 
 
 def _packets(path: Path) -> list[bytes]:
-    """The packets of a pcap file that BMv2 wrote, in this machine's byte order."""
+    """Read the packets of a pcap file that BMv2 wrote, in this machine's byte order."""
     data = path.read_bytes() if path.exists() else b""
     found, at = [], _PCAP_HEADER.size
     while at + _RECORD.size <= len(data):

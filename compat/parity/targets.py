@@ -67,7 +67,7 @@ class Environment:
 
     @staticmethod
     def varied(seed: int) -> Environment:
-        """An environment unlike the usual one; another for each seed."""
+        """Return an environment unlike the usual one; another for each seed."""
         rng = random.Random(seed)
         return Environment(
             seed=rng.getrandbits(31) + 2,
@@ -110,7 +110,7 @@ class InProcess:
             return answer
 
     def watch(self, round_: Round) -> list[Watched]:
-        """What each packet met on its way."""
+        """Return what each packet met on its way."""
         usual = Environment()
         answered = []
         with Switch(CoreConfig(cpu_port=CPU_PORT)) as switch:
@@ -144,7 +144,7 @@ class InProcess:
     def _whole(
         self, switch: Switch, packet: Packet, environment: Environment, round_: Round
     ) -> tuple[Seen, bool]:
-        """What comes of a packet, and whether it goes round without end; then it is thrown away."""
+        """Return the outcome of a packet, and whether it was dropped in an endless loop."""
         before = switch.switch_stats()
         seen = self._packet(switch, packet, environment)
         after = switch.switch_stats()
@@ -200,7 +200,7 @@ def refusal(switch: Switch, updates: NamedUpdates, update: Json) -> str:
 
 
 def counter_queries(prepared: Pipeline) -> list[p4r.Entity]:
-    """What to ask a switch for: all counters, of large arrays their first cells."""
+    """Return the counters to read: all counters, of large arrays their first cells."""
     asked: list[p4r.Entity] = []
     for array in prepared.schema.counters.values():
         entries = [p4r.CounterEntry(counter_id=array.id)]
@@ -241,7 +241,7 @@ def counter_cells(entities: Iterable[p4r.Entity], prepared: Pipeline) -> dict[st
 
 
 def _entry_key(entry: p4r.TableEntry, prepared: Pipeline) -> str:
-    """An entry's key, however its values are padded."""
+    """Return an entry's key, independent of the padding of its values."""
     if entry.is_default_action:
         return "default"
     fields = {field.id: field for field in prepared.schema.tables[entry.table_id].fields}
@@ -259,6 +259,6 @@ def _entry_key(entry: p4r.TableEntry, prepared: Pipeline) -> str:
 
 
 def prepare(json_text: str, p4info_text: str, cache_dir: Path | None = None) -> Pipeline:
-    """A compiled program, built for our switch. Raises PipelineError."""
+    """Build a compiled program for our switch. Raises PipelineError."""
     info = pipeline.parse_p4info(p4info_text.encode(), "P4Info")
     return pipeline.prepare(info, json_text.encode(), cache_dir=cache_dir)

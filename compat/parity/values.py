@@ -41,11 +41,11 @@ class ProgramValues:
         self._selects()
 
     def key(self, ref: FieldRef) -> Key:
-        """The key of a field of an instance."""
+        """Return the key of a field of an instance."""
         return self.program.headers[ref.header].type.name, ref.field
 
     def of_width(self, bits: int) -> list[int]:
-        """The program's constants that fit `bits` bits, in order."""
+        """Return the program's constants that fit `bits` bits, in order."""
         return sorted(c for c in self.constants if 0 <= c < 1 << bits)
 
     def _roots(self) -> Iterator[object]:
@@ -116,14 +116,14 @@ class RoundValues:
         }
 
     def pool(self, key: Key, bits: int) -> list[int]:
-        """The round's values of a field."""
+        """Return the round's values of a field."""
         found = self._fields.get((key, bits))
         if found is None:
             found = self._fields[key, bits] = self._make(key, bits)
         return found
 
     def pick(self, key: Key, bits: int) -> int:
-        """A value of a field: three times in four one that the round prefers."""
+        """Pick a value of a field: three times in four one that the round prefers."""
         if bits == 0:
             return 0
         rng = self.rng
@@ -141,7 +141,7 @@ class RoundValues:
         return pool[min(self.rng.randrange(len(pool)) for _ in range(2))]
 
     def param(self, action_id: int, index: int, bits: int) -> int:
-        """A value of an action's parameter: one that suits the field that it is written to."""
+        """Pick a value of an action's parameter: one that suits the field that it is written to."""
         target = self.known.param_targets.get((action_id, index))
         if target is not None:
             key = self.known.key(target)

@@ -70,7 +70,7 @@ class Wires:
 
     @staticmethod
     def interface(port: int) -> str:
-        """The switch's interface of a port, inside the namespace."""
+        """Return the switch's interface of a port, inside the namespace."""
         return f"port{port}"
 
     def start(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
@@ -160,7 +160,7 @@ class Wires:
 
 
 def _with_vlan_tag(data: bytes, ancillary: list[tuple[int, int, bytes]]) -> bytes:
-    """The frame as it was sent: the kernel takes a VLAN tag out and tells it beside the data."""
+    """Return the frame as it was sent: the kernel moves its VLAN tag to the ancillary data."""
     for level, kind, content in ancillary:
         if (level, kind) == (_SOL_PACKET, _PACKET_AUXDATA) and len(content) >= _AUXDATA.size:
             status, _, _, _, _, tci, tpid = _AUXDATA.unpack(content[: _AUXDATA.size])

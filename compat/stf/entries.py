@@ -32,7 +32,7 @@ N = TypeVar("N", bound=Named)
 
 
 def find(objects: Iterable[N], name: str, what: str) -> N:
-    """The object of that name, or the only one whose name ends with it. Raises StfError."""
+    """Return the object of that name, or the only one whose name ends with it. Raises StfError."""
     all_of_them = list(objects)
     for one in all_of_them:
         if one.name == name:
@@ -48,7 +48,7 @@ def find(objects: Iterable[N], name: str, what: str) -> N:
 
 
 def table_entry(names: Names, statement: Add) -> p4r.TableEntry:
-    """The entry that an `add` says. Raises StfError."""
+    """Return the entry of an `add`. Raises StfError."""
     table = find(names.schema.tables.values(), statement.table, "table")
     match: dict[str, MatchValue] = {
         field.name: 0 for field in table.fields if field.kind is MatchKind.EXACT
@@ -72,14 +72,14 @@ def table_entry(names: Names, statement: Add) -> p4r.TableEntry:
 
 
 def default_entry(names: Names, statement: SetDefault) -> p4r.TableEntry:
-    """The default entry that a `setdefault` says. Raises StfError."""
+    """Return the default entry of a `setdefault`. Raises StfError."""
     table = find(names.schema.tables.values(), statement.table, "table")
     action, arguments = _action(names, table, statement.call)
     return names.entry(table.name, None, action, arguments)
 
 
 def match_value(field: Field, text: str) -> MatchValue | None:
-    """What a key's text means for that field; None: anything. Raises StfError."""
+    """Return what a key's text means for that field; None: anything. Raises StfError."""
     value, slash, length = text.partition("/")
     wild = "*" in value
     if slash and field.kind is not MatchKind.LPM:
@@ -124,7 +124,7 @@ def _mask(field: Field, value: str) -> int:
 
 
 def _field(table: Table, key: str) -> Field:
-    """The key field that a test calls `key`; `a$2.b` is an element of a stack."""
+    """Return the key field that a test calls `key`; `a$2.b` is an element of a stack."""
     key = re.sub(r"\$([0-9]+)", r"[\1]", key)
     known = {field.name: field for field in table.fields}
     spellings = [key, f"{key}$", f"{key}.$valid$"]
@@ -145,7 +145,7 @@ def _field(table: Table, key: str) -> Field:
 
 
 def _action(names: Names, table: Table, call: Call) -> tuple[str, Mapping[str, int]]:
-    """The full name of the action called, and its arguments. Raises StfError."""
+    """Return the full name of the action called, and its arguments. Raises StfError."""
     actions = [reference.action for reference in table.actions.values()]
     action = find(actions, call.action, f"action of table {table.name}")
     known = [param.name for param in action.params]

@@ -37,7 +37,10 @@ class Row:
 
 
 def compare(expects: Sequence[Expect], came: Iterable[Came], ports: frozenset[int]) -> list[Row]:
-    """A row for each expectation, and one for each packet more; `ports` are those looked at."""
+    """Return a row for each expectation, and one for each further packet.
+
+    `ports` are those looked at.
+    """
     rows: list[Row] = []
     waiting: dict[int, list[Came]] = {port: [] for port in ports}
     for packet in came:

@@ -22,7 +22,7 @@ class InProcessTarget:
     name = "softswitch"
 
     def __init__(self, prepared: Pipeline) -> None:
-        """A fresh switch with that program. Raises PipelineError."""
+        """Start a fresh switch with that program. Raises PipelineError."""
         self._switch = Switch()
         self._switch.load(prepared)
         self.names = self._switch.names
@@ -60,16 +60,16 @@ class InProcessTarget:
         self._pass(STEP_NS)
 
     def wait(self) -> None:
-        """A second passes."""
+        """Let a second pass."""
         self._pass(WAIT_NS)
 
     def outputs(self) -> list[tuple[int, bytes]]:
-        """What came out since the last call."""
+        """Return what came out since the last call."""
         came, self._came = self._came, []
         return came
 
     def end(self) -> list[tuple[int, bytes]]:
-        """What came out and was not told yet."""
+        """Return what came out since the last call."""
         return self.outputs()
 
     def session_zero(self, session: Session | None) -> None:
@@ -82,7 +82,7 @@ class InProcessTarget:
             raise StfError(str(error)) from None
 
     def register_read(self, name: str, index: int) -> int:
-        """A cell of a register."""
+        """Read a cell of a register."""
         return self._switch.register_read(name, index)
 
     def register_write(self, name: str, index: int, value: int) -> None:

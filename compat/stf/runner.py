@@ -69,11 +69,11 @@ class StfTarget(Protocol):
         ...
 
     def outputs(self) -> list[tuple[int, bytes]] | None:
-        """What came out since the last call; None when that is known at the end only."""
+        """Return what came out since the last call; None when that is known at the end only."""
         ...
 
     def end(self) -> list[tuple[int, bytes]]:
-        """What came out and was not told yet; no packet follows."""
+        """Return what came out since the last call; no packet follows."""
         ...
 
     def session_zero(self, session: Session | None) -> None:
@@ -81,7 +81,7 @@ class StfTarget(Protocol):
         ...
 
     def register_read(self, name: str, index: int) -> int:
-        """A cell of a register. Raises NotOnTarget."""
+        """Read a cell of a register. Raises NotOnTarget."""
         ...
 
     def register_write(self, name: str, index: int, value: int) -> None:
@@ -327,7 +327,7 @@ def _key_of(entry: p4r.TableEntry) -> p4r.TableEntry:
 
 
 def _rate(text: str) -> tuple[int, int]:
-    """A rate by second, and a burst."""
+    """Parse a rate per second, and a burst."""
     rate, _, burst = text.partition(":")
     try:
         found = round(float(rate) * PER_SECOND), int(burst)

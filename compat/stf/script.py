@@ -67,7 +67,7 @@ _EXPECTED = re.compile(r"[0-9a-fA-F*]*")
 
 
 def parse(text: str) -> list[Statement]:
-    """The statements of a test. Raises StfError with the line of the first mistake."""
+    """Parse the statements of a test. Raises StfError with the line of the first mistake."""
     return [_statement(line, words) for line, words in _lines(text)]
 
 
@@ -198,11 +198,11 @@ class _Tokens:
         self._at = 0
 
     def kind(self) -> str:
-        """The next token's kind, "" at the end."""
+        """Return the next token's kind, "" at the end."""
         return self._tokens[self._at][0] if self._at < len(self._tokens) else ""
 
     def take(self, kind: str, what: str, sign: str = "") -> str:
-        """The next token, which must be of that kind. Raises StfError."""
+        """Take the next token, which must be of that kind. Raises StfError."""
         if self.kind() != kind or (sign and self._tokens[self._at][1] != sign):
             found = repr(self._tokens[self._at][1]) if self.kind() else "the end"
             raise StfError(f"expected {what}, found {found}")
@@ -226,7 +226,7 @@ class _Tokens:
         return at == len(self._tokens)
 
     def name(self, what: str) -> str:
-        """A name with dots and indices."""
+        """Parse a name with dots and indices."""
         parts = [self.take("name", what)]
         while True:
             if self.skip("."):

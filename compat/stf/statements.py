@@ -22,7 +22,7 @@ CELL_BITS = 63
 
 
 def number(text: str, what: str = "a number", bits: int = 0) -> int:
-    """A decimal, 0x or 0b number; with `bits`, one of 0 and more that fits. Raises StfError."""
+    """Parse a decimal, 0x or 0b number; with `bits`, one from 0 that fits. Raises StfError."""
     try:
         value = int(text) if text.isdecimal() else int(text, 0)
     except ValueError:
