@@ -322,10 +322,10 @@ def load_and_attach(
     source: Path = SOURCE,
     include: Path = INCLUDE,
 ) -> Report:
-    """What the process does; `hosts` are first asked for when the program is loaded.
+    """Load the program and attach it to `hosts`, which are first read when the program is loaded.
 
     The verifier's whole log goes to `log`. All hosts get the program or, where nothing was pinned
-    before, none does and nothing is left pinned. Who loads at the same time waits.
+    before, none does and nothing is left pinned. A second agent that loads meanwhile waits.
     """
     report = Report(str(pins))
     try:

@@ -69,7 +69,7 @@ def prove(python: str = sys.executable) -> ProbeResult:
 
 
 def _probe_here() -> ProbeResult:
-    """The probe itself, in the network namespace of this process."""
+    """Probe in the network namespace of this process."""
     result = ProbeResult()
     try:
         from bcc import BPF  # a Debian package, which may be missing

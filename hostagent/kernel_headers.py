@@ -63,7 +63,7 @@ def installed_packages(sources: Path = SOURCES) -> list[HeaderPackages]:
 
 
 def source_tree() -> Path | None:
-    """The tree bcc has to be pointed at; None if it needs no pointing, or if there is none.
+    """Return the tree that bcc must be given; None if bcc needs none, or if there is none.
 
     A value that the user has set in the environment wins.
     """

@@ -358,7 +358,7 @@ class PinnedMaps:
         return free
 
     def remove_endpoint(self, local_ip: int) -> None:
-        """A host's packets go up the stack again."""
+        """Remove a host: its packets go up the stack again."""
         host = struct.pack("=I", local_ip)
         with self._locked():
             key = bpf_syscall.map_lookup(self._fds["endpoints"], host, 4)
@@ -420,6 +420,8 @@ def _peer_keys(ways: Sequence[tuple[int, int]], peer_qpn: int) -> list[bytes]:
 
 
 def _possible_processors() -> int:
-    """The kernel keeps a value for each processor that may come, not only those that are there."""
+    """Count the processors that may come, not only those present: the kernel keeps a value for
+    each.
+    """
     text = Path("/sys/devices/system/cpu/possible").read_text().strip()
     return 1 + max(int(part.rpartition("-")[2]) for part in text.split(","))

@@ -118,7 +118,7 @@ class PassiveWorker:
     """A worker; see worker.h for what each call does."""
 
     def __init__(self, config: WorkerConfig, calls: Calls, *, sanitize: bool = False) -> None:
-        """Raises WorkerError."""
+        """Create a worker. Raises WorkerError."""
         module = native(sanitize=sanitize)
         _prepare(module)
         self.config, self.calls = config, calls

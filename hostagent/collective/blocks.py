@@ -104,7 +104,7 @@ class PassiveBlocks:
     """One rank's blocks; see blocks.h for what each call does."""
 
     def __init__(self, config: BlocksConfig, calls: BlockCalls, *, sanitize: bool = False) -> None:
-        """Raises BlocksError."""
+        """Create the blocks. Raises BlocksError."""
         module = native(sanitize=sanitize)
         _prepare(module)
         self.config, self.calls = config, calls

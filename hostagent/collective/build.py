@@ -44,7 +44,7 @@ extern "Python" {
 
 
 def core_sources() -> list[Path]:
-    """The passive worker's C files, which other builds hold, too."""
+    """Return the passive worker's C files, which other builds contain, too."""
     return sorted(CORE.glob("*.c"))
 
 
@@ -54,7 +54,7 @@ def _plain(path: Path) -> str:
 
 
 def declarations() -> str:
-    """The headers as cffi's `cdef` takes them."""
+    """Return the headers as cffi's `cdef` takes them."""
     headers = [*(CORE / name for name in HEADERS[:-1]), DRIVER / HEADERS[-1]]
     return "".join(map(_plain, headers)) + CALLBACKS
 

@@ -271,7 +271,7 @@ class Collectives:
         return [call for call in self._recent if call.result is None]
 
     def _oldest(self) -> int:
-        """The first call without a result."""
+        """Return the first call without a result."""
         return min((call.number for call in self._open()), default=self._next)
 
     def _take_results(self) -> bool:

@@ -15,7 +15,7 @@ class Handle:
     """A call under way."""
 
     def __init__(self, what: str, finish: Callable[[], Any]) -> None:
-        """`what`: the call's name; `finish` makes its result when it is done."""
+        """Create the handle of call `what`; `finish` makes the call's result when it is done."""
         self.what = what
         self._finish = finish
         self._event = threading.Event()

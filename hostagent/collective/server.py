@@ -50,7 +50,7 @@ class PassiveServer:
     def __init__(
         self, config: ServerConfig, send: Callable[[bytes, int], None], *, sanitize: bool = False
     ) -> None:
-        """Raises ServerError."""
+        """Create a server. Raises ServerError."""
         module = native(sanitize=sanitize)
         _prepare(module)
         self.send = send

@@ -78,7 +78,7 @@ class NativeHost(Host):
     # --- what C calls ---------------------------------------------------------------------------
 
     def start(self, host: Any) -> None:
-        """The run begins, on this struct program_host."""
+        """Start the program on this struct program_host."""
         self._host, self._calls = host, host.calls
         self.interfaces = tuple(
             Interface(
@@ -96,21 +96,21 @@ class NativeHost(Host):
             self._fail(error)
 
     def packet(self, frame: Frame) -> None:
-        """A frame arrived."""
+        """Pass an arrived frame to the program."""
         try:
             self.program.packet(self, frame, self._host.now_ns)
         except BaseException as error:  # C has nobody to hand it to
             self._fail(error)
 
     def timer(self, token: int) -> None:
-        """A timer has come."""
+        """Pass an expired timer to the program."""
         try:
             self.program.timer(self, token, self._host.now_ns)
         except BaseException as error:  # C has nobody to hand it to
             self._fail(error)
 
     def stop(self) -> None:
-        """The run ends."""
+        """Stop the program at the end of the run."""
         stopped = getattr(self.program, "stopped", None)
         try:
             if stopped is not None:

@@ -25,10 +25,10 @@ extern "Python" {
 
 
 def sources() -> list[Path]:
-    """The C files of the programs and of their list, and what programs run."""
+    """Return the C files of the programs, of their list, and of what they run."""
     return [*sorted(HERE.glob("*.c")), *collective.core_sources()]
 
 
 def declarations(python: str = CALLBACKS) -> str:
-    """The header as cffi's `cdef` takes it, and the functions that Python defines."""
+    """Return the header as cffi's `cdef` takes it, and the functions that Python defines."""
     return re.sub(r"^#.*$", "", HEADER.read_text(), flags=re.MULTILINE) + python

@@ -64,7 +64,7 @@ class _Running(Host):
     timers: dict[int, int] = field(default_factory=dict)  # token: the number of its setting
 
     def __post_init__(self) -> None:
-        """The host is the driver's."""
+        """Take the host's name, interfaces and addresses from the driver."""
         self.name, self.interfaces = self.driver.name, self.driver.interfaces
         self.addresses = self.driver.addresses
 

@@ -114,7 +114,7 @@ class NativeProgram(Program):
     host: Host
 
     def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
-        """Raises ProgramError for a setting that it has not."""
+        """Create the program `name`. Raises ProgramError for a setting that it does not have."""
         module = native()
         self._ffi, self._lib = module.ffi, module.lib
         self._ops = self._lib.program_named(name.encode())
@@ -201,19 +201,19 @@ class NativeProgram(Program):
             raise self.failure
 
     def started(self, host: Host) -> None:
-        """The run begins."""
+        """Start the program on `host`."""
         self.host, self._c = host, self._host(host)
         self._call(host, self._ops.start)
 
     def packet(self, host: Host, frame: Frame, now_ns: int) -> None:
-        """A frame arrived."""
+        """Handle a frame that arrived."""
         data = self._ffi.from_buffer("uint8_t[]", frame.data)
         self._call(host, self._ops.packet, frame.interface, data, len(frame.data))
 
     def timer(self, host: Host, token: int, now_ns: int) -> None:
-        """A timer has come."""
+        """Handle a timer that expired."""
         self._call(host, self._ops.timer, token)
 
     def stopped(self, host: Host) -> None:
-        """The run ends."""
+        """End the program with the run."""
         self._call(host, self._ops.stop)

@@ -94,16 +94,16 @@ class Program:
     """What a program may be called for; one that does nothing. An instance runs on one host."""
 
     def started(self, host: Host) -> None:
-        """The run begins."""
+        """Start on `host`, at the beginning of the run."""
 
     def packet(self, host: Host, frame: Frame, now_ns: int) -> None:
-        """A frame arrived that the program listens to."""
+        """Handle a frame that the program listens to."""
 
     def timer(self, host: Host, token: int, now_ns: int) -> None:
-        """A timer that was set has come."""
+        """Handle a timer that expired."""
 
     def stopped(self, host: Host) -> None:
-        """The run ends."""
+        """End with the run."""
 
 
 class Addresses(dict[str, int]):

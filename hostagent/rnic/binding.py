@@ -183,7 +183,7 @@ class Card:
         self._buffers.setdefault((qpn, id), []).append(local)
 
     def receive_anything(self, qpn: int) -> None:
-        """SENDs need no buffers there: they are taken and forgotten."""
+        """Accept SENDs to a queue pair without buffers, and discard them."""
         self._check(self.lib.rnic_receive_anything(self.handle, qpn))
 
     def events(self) -> list[Event]:
@@ -211,7 +211,7 @@ class Card:
     # --- packets --------------------------------------------------------------------------------
 
     def receive(self, frame: bytes, now: int, tail: int = 0, interface: int = 0) -> bool:
-        """A frame has come; say whether it was for a queue pair of this card."""
+        """Receive a frame; return whether it was for a queue pair of this card."""
         given = (self.handle, interface, frame, len(frame), tail, now)
         return bool(self.lib.rnic_receive_on(*given))
 
@@ -253,7 +253,7 @@ class Card:
         self.lib.rnic_set_busy(self.handle, interface, until)
 
     def set_link(self, interface: int, up: bool) -> None:
-        """A link went down, or up."""
+        """Take a link down or up."""
         self.lib.rnic_set_link(self.handle, interface, int(up))
 
     def outstanding_by(self, qpn: int, interface: int) -> list[int]:

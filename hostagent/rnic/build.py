@@ -30,7 +30,7 @@ _LINE_MARKER = re.compile(r'# \d+ "([^"]*)"')
 
 
 def sources() -> list[Path]:
-    """The card's own C files and those of the switch core that it shares."""
+    """Return the card's own C files and those of the switch core that it shares."""
     return [*sorted(CORE.glob("*.c")), core_build.HERE / "icrc.c"]
 
 

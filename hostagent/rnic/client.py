@@ -64,7 +64,7 @@ class EndpointClient:
             self._connection.close()
 
     def fileno(self) -> int:
-        """The socket, to be waited for."""
+        """Return the descriptor of the socket, to wait for."""
         return self._connection.fileno()
 
     def send(self, command: str, **fields: Any) -> None:

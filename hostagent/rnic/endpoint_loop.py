@@ -181,7 +181,7 @@ class EndpointLoop:
             return
 
     def now_ns(self) -> int:
-        """The endpoint's own time, which tasks and events have."""
+        """Return the endpoint's own time in ns, which tasks and events use."""
         return int(self.lib.rnicd_now(self._driver)) // 1000
 
     def monotonic_ns(self, at_ps: int) -> int:

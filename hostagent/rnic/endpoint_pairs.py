@@ -253,12 +253,12 @@ class EndpointPairs(EndpointLoop):
             self._forget_slot(qpn, held)
 
     def memory(self, qpn: int) -> memoryview:
-        """What the peer may write and read."""
+        """Return the memory that the peer may write and read."""
         held = self._held(qpn)
         return memoryview(held.memory)[: held.bytes]
 
     def source(self, qpn: int) -> memoryview:
-        """What tasks send from, and READ into."""
+        """Return the memory that tasks send from, and READ into."""
         held = self._held(qpn)
         return memoryview(held.memory)[held.bytes : 2 * held.bytes]
 
