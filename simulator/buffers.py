@@ -18,7 +18,7 @@ DSCPS = 64
 
 
 def buffer_config(topology: Topology, settings: BufferSettings) -> BufferConfig:
-    """The shared buffer of each switch: classes are the topology's, by their queues."""
+    """Return the shared buffer of each switch: the topology's classes, by their queues."""
     class_of_dscp = [0] * DSCPS
     lossless = 0
     for each in topology.classes:
@@ -66,7 +66,7 @@ def apply_buffer(
 
 
 def buffer_end(core: SwitchCore, ports: Sequence[int]) -> dict[str, Any]:
-    """What results tell of a switch's buffer and pauses: members of SwitchEnd."""
+    """Return a switch's buffer and pause counts for the results: members of SwitchEnd."""
     found = {port: asdict(core.pfc_stats(port)) for port in ports}
     stats = core.buffer_stats()
     return {

@@ -39,12 +39,12 @@ class Virtual:
 
 
 def mac_number(mac: str) -> int:
-    """A MAC address as the engine takes it."""
+    """Return a MAC address in the engine's form."""
     return int(mac.replace(":", ""), 16)
 
 
 def target_facts(topology: Topology) -> TargetFacts:
-    """What the controller must know of simulated switches."""
+    """Return what the controller must know of simulated switches."""
     return TargetFacts(
         tick_ps=tick_ps(topology),
         depth_cell_bytes=cell_bytes(topology) or PACKET_DEPTH,
@@ -58,12 +58,12 @@ def target_facts(topology: Topology) -> TargetFacts:
 
 
 def tick_ps(topology: Topology) -> int:
-    """The tick of P4's timestamps in all switches of a run."""
+    """Return the tick of P4's timestamps in all switches of a run."""
     return BMV2_TICK_PS if topology.own.bmv2_units else TICK_PS
 
 
 def cell_bytes(topology: Topology) -> int:
-    """The unit of queue depths in all switches of a run; PACKETS where it is packets."""
+    """Return the unit of queue depths in all switches of a run; PACKETS where it is packets."""
     if topology.own.bmv2_units:
         return PACKETS
     longest = max((link.delay_ps for link in topology.links), default=0)
@@ -71,7 +71,7 @@ def cell_bytes(topology: Topology) -> int:
 
 
 def core_seed(seed: int, number: int) -> int:
-    """The seed of a run's switch."""
+    """Return the seed of a run's switch."""
     return (seed * 1_000_003 + number) & (1 << 64) - 1
 
 
@@ -195,7 +195,7 @@ class Fabric:
         self.engine.touch(switch.node)
 
     def _delay_host(self, switch: str, port: int, delay_ps: int) -> None:
-        """A host delays what it sends by itself: no switch does it on arrival."""
+        """Delay what a host sends in the host itself: no switch delays it on arrival."""
         end = self.topology.peer(switch, port)
         host = self.topology.host(end.node)
         config = self._interfaces(host)[end.port]

@@ -29,7 +29,7 @@ class FlowProbes:
     """Sends probes in one simulation. Making it gets all switches ready, which takes a second."""
 
     def __init__(self, simulation: Simulation) -> None:
-        """Raises TraceError."""
+        """Set up a recorder at each switch. Raises TraceError."""
         self._simulation = simulation
         self._recorders = {
             name: _recorder(switch.device) for name, switch in simulation.fabric.switches.items()

@@ -90,7 +90,7 @@ def _slow(
 
 
 def _frame_ps(topology: Topology, link: Link) -> int:
-    """The time of the longest frame on a link, as it runs."""
+    """Return the time of the longest frame on a link, at its real rate."""
     return -(
         -(link.mtu_bytes + ETHERNET_BYTES + WIRE_BYTES) * _BIT_PS // topology.real_rate_bps(link)
     )

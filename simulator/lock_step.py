@@ -55,7 +55,7 @@ class Calls:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """A call is under way for the block."""
+        """Count a call as under way for the block."""
         with self._changed:
             self._under_way += 1
         try:
@@ -174,7 +174,7 @@ class LockStep:
         server.start()
 
     def __enter__(self) -> Self:
-        """The servers listen from the beginning."""
+        """Return itself: the servers listen from the beginning."""
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -48,7 +48,7 @@ _BATCH = 65536
 
 
 def native(*, sanitize: bool = False) -> Any:
-    """The module with engine and switch core (`.ffi`, `.lib`), compiled first if need be.
+    """Return the module with engine and switch core (`.ffi`, `.lib`), compiled first if need be.
 
     Raises softswitch.core.build.CoreBuildError.
     """
@@ -67,7 +67,7 @@ class EngineError(Exception):
 
 
 def _dtype(ffi: Any, name: str) -> np.dtype[np.void]:
-    """The numpy type with a C struct's layout; flat structs of integers."""
+    """Return the numpy type with a C struct's layout; flat structs of integers."""
     kinds = {"int64_t": "<i8", "uint64_t": "<u8", "uint32_t": "<u4", "uint16_t": "<u2"}
     kinds |= {"uint8_t": "u1", "ws_time": "<i8"}
     struct = ffi.typeof(f"struct {name}")
@@ -86,7 +86,7 @@ class Engine:
     """One simulation: switches, hosts, links, traffic and the event loop."""
 
     def __init__(self, seed: int = 1, *, sanitize: bool = False) -> None:
-        """Raises softswitch.core.build.CoreBuildError, MemoryError."""
+        """Create an engine. Raises softswitch.core.build.CoreBuildError, MemoryError."""
         self.module = native(sanitize=sanitize)
         self.ffi: Any = self.module.ffi
         self.lib: Any = self.module.lib
@@ -116,7 +116,9 @@ class Engine:
     message_times_dtype: np.dtype[np.void]
 
     def dtype(self, name: str) -> np.dtype[np.void]:
-        """The layout of struct sim_NAME: flow_config, stream_config, message, queue_sample, ..."""
+        """Return the layout of struct sim_NAME: flow_config, stream_config, message, queue_sample,
+        ...
+        """
         return _dtype(self.ffi, f"sim_{name}")
 
     def seed(self, seed: int) -> None:
@@ -136,7 +138,7 @@ class Engine:
     # --- the network ---------------------------------------------------------------------------
 
     def new_core(self, config: Any = None) -> SwitchCore:
-        """A switch core that this engine can use (for a `Device` or `Switch` around it)."""
+        """Return a switch core that this engine can use (for a `Device` or `Switch` around it)."""
         return SwitchCore(config, module=self.module)
 
     def add_switch(self, core: SwitchCore) -> int:
@@ -172,7 +174,9 @@ class Engine:
         self._check(self.lib.sim_set_receiver(self.pointer, node, port, wanted))
 
     def receiver_stats(self, node: int, port: int) -> ReceiverStats:
-        """What an interface with a receiver has taken. Raises EngineError where it has none."""
+        """Return the counts of an interface with a receiver. Raises EngineError where it has
+        none.
+        """
         found = self.ffi.new("struct sim_receiver_stats *")
         self._check(self.lib.sim_receiver_stats_get(self.pointer, node, port, found))
         return ReceiverStats(*(int(getattr(found, f)) for f in ReceiverStats.__dataclass_fields__))
@@ -197,7 +201,7 @@ class Engine:
         self._check(self.lib.sim_set_node(self.pointer, node, int(alive)))
 
     def impair_host_port(self, node: int, port: int, impair: PortImpair) -> None:
-        """What goes wrong with frames that a host's interface sends."""
+        """Set the impairments of frames that a host's interface sends."""
         wanted = self.ffi.new("struct ws_port_impair *", asdict(impair))
         self._check(self.lib.sim_impair_host_port(self.pointer, node, port, wanted))
 
@@ -374,7 +378,7 @@ class Engine:
         return self._check(self.lib.sim_add_ticker(self.pointer, row))
 
     def ticker_stats(self, number: int) -> TickerStats:
-        """What a ticker has done. Raises EngineError where there is none."""
+        """Return the counts of a ticker. Raises EngineError where there is none."""
         found = self.ffi.new("struct sim_ticker_stats *")
         if self.lib.sim_ticker_stats_get(self.pointer, number, found) < 0:
             raise EngineError(f"there is no ticker {number}")
@@ -414,7 +418,7 @@ class Engine:
     # --- what happened ------------------------------------------------------------------------
 
     def totals(self) -> Totals:
-        """Sums over the whole run."""
+        """Return the sums over the whole run."""
         found = self.ffi.new("struct sim_totals *")
         self.lib.sim_totals_get(self.pointer, found)
         return Totals(**{name: int(getattr(found, name)) for name in Totals.__dataclass_fields__})
@@ -428,7 +432,7 @@ class Engine:
         return rows
 
     def transport_stats(self, first: int, n: int) -> Rows:
-        """What the transports of flows `first` .. have done. Raises EngineError."""
+        """Return the counts of the transports of flows `first` .. Raises EngineError."""
         rows = np.zeros(n, dtype=self.dtype("transport_stats"))
         if n:
             array = self.ffi.from_buffer("struct sim_transport_stats[]", rows.view(np.uint8))
@@ -490,7 +494,7 @@ class Engine:
         return rows
 
     def message_times(self, first: int, n: int) -> Rows:
-        """Times of messages `first` .. (`message_times_dtype`); -1: not yet."""
+        """Return the times of messages `first` .. (`message_times_dtype`); -1: not yet."""
         rows = np.zeros(n, dtype=self.message_times_dtype)
         if n:
             array = self.ffi.from_buffer("struct sim_message_times[]", rows.view(np.uint8))
@@ -498,7 +502,7 @@ class Engine:
         return rows
 
     def host_port_stats(self, node: int, port: int) -> HostPortStats:
-        """What an interface of a host has done."""
+        """Return the counts of a host's interface."""
         found = self.ffi.new("struct sim_host_port_stats *")
         self._check(self.lib.sim_host_port_stats_get(self.pointer, node, port, found))
         names = [name for name in HostPortStats.__dataclass_fields__ if name != "paused_ps"]
@@ -605,7 +609,7 @@ class Engine:
 
 
 def exponential(mean_ps: int, random: int) -> int:
-    """An exponentially distributed time from 64 random bits, the same on every machine."""
+    """Return an exponentially distributed time from 64 random bits, the same on every machine."""
     return int(native().lib.sim_exponential(mean_ps, random))
 
 

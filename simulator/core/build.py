@@ -23,13 +23,15 @@ CORE = core_build.HERE
 
 
 def sources() -> list[Path]:
-    """The C files of the core, the card, the programs and the engine."""
+    """Return the C files of the core, the card, the programs and the engine."""
     card = [path for path in card_build.sources() if path.parent != CORE]
     return [*core_build.sources(), *card, *program_build.sources(), *sorted(HERE.glob("*.c"))]
 
 
 def declarations(shared: Path = card_build.SHARED) -> str:
-    """The headers as cffi's `cdef` takes them: of core, card and programs, then the engine's."""
+    """Return the headers as cffi's `cdef` takes them: of core, card and programs, then the
+    engine's.
+    """
     own = re.sub(r"^#.*$", "", (HERE / "sim.h").read_text(), flags=re.MULTILINE)
     card = card_build.declarations(card_build.CARD_HEADERS, shared)
     return core_build.declarations() + card + program_build.declarations() + own

@@ -14,7 +14,7 @@ class Programs:
     """The programs of one engine, by number in the order in which they were added."""
 
     def __init__(self, module: Any, simulation: Any) -> None:
-        """`simulation`: the engine's struct sim, in `module`."""
+        """Run programs in `simulation`, the engine's struct sim in `module`."""
         self._module, self._ffi, self._lib = module, module.ffi, module.lib
         self._sim = simulation
         self._titles: list[tuple[str, str]] = []
