@@ -34,7 +34,9 @@ def _settings(context: Context) -> LiveSettings:
 
 
 def _measured(seen: LiveRun) -> dict[str, Measured]:
-    """A flow that did not end counts as long as the run was. Raises LabError if one failed."""
+    """Measure the flows; one that did not end counts as long as the run. Raises LabError on
+    failure.
+    """
     for flow in seen.flows:
         if flow.failure:
             raise LabError(f"{seen.name}: {flow.name} failed: {flow.failure}")

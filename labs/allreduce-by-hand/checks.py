@@ -82,7 +82,7 @@ def measure_simulator(context: Context) -> dict[str, Measured]:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """What a learner should see."""
+    """Yield the checks of what a learner should see."""
     for variant in VARIANTS:
         for metric in ("wrong results", "missing results", "unusable packets"):
             found = partial(table.estimate, variant, metric)

@@ -226,7 +226,7 @@ def judged(bench: Bench, item: str, scenarios: Sequence[Scenario], hint: str) ->
 
 
 def strangers(bench: Bench) -> Finding:
-    """What is no contribution of the job: dropped."""
+    """Check that packets that are no contribution of the job are dropped."""
     random = bench.random("strangers")
     details = []
     with started(bench.pipeline, random) as star:
@@ -332,7 +332,7 @@ def rounds(bench: Bench) -> Finding:
 
 
 def duplicates(bench: Bench) -> Finding:
-    """A contribution that comes again before its round is complete adds nothing."""
+    """Check that a contribution repeated before its round is complete adds nothing."""
 
     def first(script: Script) -> None:
         chunk = script.random.randrange(1 << 16)
@@ -360,7 +360,7 @@ def duplicates(bench: Bench) -> Finding:
 
 
 def repeats(bench: Bench) -> Finding:
-    """A result was lost: whoever repeats its contribution gets it again, alone."""
+    """Check that a worker that lost a result and repeats its contribution gets it again, alone."""
 
     def at_once(script: Script) -> None:
         chunk = script.random.randrange(1 << 16)
@@ -399,7 +399,7 @@ def repeats(bench: Bench) -> Finding:
 
 
 def late(bench: Bench) -> Finding:
-    """A copy of an old chunk that comes late does not get into a newer round."""
+    """Check that a late copy of an old chunk does not get into a newer round."""
 
     def before_the_next(script: Script) -> None:
         # What SwitchML's versions and bitmaps alone let through: the worker's bit of the old
@@ -441,7 +441,7 @@ def late(bench: Bench) -> Finding:
 
 
 def overflow(bench: Bench) -> Finding:
-    """The flag says that an addition left int32, in any lane; the next round starts without it."""
+    """Check that the flag reports int32 overflow in any lane, and that the next round clears it."""
 
     def limits(script: Script) -> None:
         chunk = script.random.randrange(1 << 16)

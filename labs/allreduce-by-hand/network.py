@@ -129,7 +129,7 @@ class Network:
         return ""
 
     def _number(self, chunk: int) -> int:
-        """A chunk's number on the wire."""
+        """Return a chunk's number on the wire."""
         return (self.plan.first + chunk) % CHUNKS
 
     def _at(self, at_ns: int, event: Callable[[], None]) -> None:

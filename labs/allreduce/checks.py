@@ -29,7 +29,7 @@ def measure_simulator(context: Context) -> dict[str, Measured]:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """The rows of the lab's table."""
+    """Yield the rows of the lab's table."""
     for levels in LEVELS:
         yield from _beside_hosts(table, levels)
     eight = _named(table, "eight-switches", "of the bound")
@@ -111,7 +111,7 @@ def _beside_hosts(table: Table, levels: str) -> Iterator[Check]:
 
 
 def _all_hosts(table: Table) -> Iterator[Check]:
-    """What takes long: 1,024 hosts, with --full."""
+    """Yield the checks of the long runs: 1,024 hosts, with --full."""
     for name in ("all-switches-8MB", "all-switches-64MB", "all-eight-64MB"):
         row = f"1,024 hosts, {name.removeprefix('all-')}: of the bound"
         yield Check.at_least(row, _named(table, name, "of the bound"), OF_BOUND, "%")

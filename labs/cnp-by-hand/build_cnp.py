@@ -65,7 +65,7 @@ def build(data: Packet, source_qp: int) -> bytes:
 
 
 def sender() -> Card:
-    """A card whose queue pair sends to another host's, with DCQCN."""
+    """Return a card whose queue pair sends to another host's, with DCQCN."""
     card = Card(
         CardConfig(mac=SOURCE_MAC, gateway_mac=ROUTER_MAC, ip=SOURCE_IP, line_rate_bps=LINE_RATE)
     )

@@ -147,7 +147,7 @@ def _mean(values: Sequence[int]) -> float:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """What a learner should see."""
+    """Yield the checks of what a learner should see."""
     yield Check.within(
         "the starter tells nobody", lambda: table.estimate(TELLS_NOBODY, "CNPs made"), 0, 0
     )

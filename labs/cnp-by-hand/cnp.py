@@ -80,7 +80,7 @@ def bth_details(frame: bytes, flow: Connection) -> list[Detail]:
 
 
 def length_details(frame: bytes) -> list[Detail]:
-    """The frame's length, and 16 bytes of zeros or a notification of congestion."""
+    """Check the frame's length, and its 16 bytes: zeros or a notification of congestion."""
     reserved = frame[RESERVED]
     notifies = reserved[:1] and reserved[0] >> 4 == NotificationType.CONGESTION
     zeros = bytes(RESERVED.stop - RESERVED.start).hex()
@@ -92,7 +92,7 @@ def length_details(frame: bytes) -> list[Detail]:
 
 
 def notification_details(frame: bytes, setup: Setup, flow: Connection, port: int) -> list[Detail]:
-    """The notification in the reserved bytes."""
+    """Check the notification in the reserved bytes."""
     told = Notification(frame[RESERVED].ljust(16, b"\0"))
     return [
         Detail.of("type, 1: congestion", int(NotificationType.CONGESTION), told.type),
@@ -108,7 +108,7 @@ def notification_details(frame: bytes, setup: Setup, flow: Connection, port: int
 
 
 def icrc_finding(frame: bytes) -> Finding:
-    """The ICRC, and what it was computed over if it is not what it should be."""
+    """Check the ICRC, and say what a wrong one was computed over."""
     cnp = frame[:CNP_BYTES]
     if len(cnp) < CNP_BYTES or cnp[14] != 0x45:
         return Finding.nothing(

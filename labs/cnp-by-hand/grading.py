@@ -193,7 +193,7 @@ def _change(b: Bench) -> str:
 
 
 def sends(b: Bench) -> Finding:
-    """The switch makes one packet of each that it tells of, and comes to rest."""
+    """Check that the switch makes one packet for each that it reports, and comes to rest."""
     if any(met.seen.goes_on for met in b.met):
         return Finding.nothing(
             "packets still go round in the switch when it should be at rest",
@@ -223,7 +223,7 @@ def _why_none(seen: Seen) -> str:
 
 
 def threshold(b: Bench) -> Finding:
-    """A packet that leaves `threshold` and more behind makes a CNP, others don't."""
+    """Check that a packet that leaves `threshold` or more behind makes a CNP, and others don't."""
     if not b.made:
         return Finding.nothing(NO_CNP, FIRST)
     least = b.met[0].seen.setup.threshold
@@ -248,9 +248,9 @@ def threshold(b: Bench) -> Finding:
 
 
 def interval(b: Bench) -> Finding:
-    """A flow is told at once, then once in each interval, whatever other flows do.
+    """Check that a flow is notified at once, then once an interval, whatever other flows do.
 
-    Two flows may share a cell of the register by chance; so what fails has a second try.
+    Two flows may share a cell of the register by chance, so a failure gets a second try.
     """
     found = _interval(b.steady)
     return found if found.share == 1 else max(found, _interval(b.two_flows("again")), key=_share)
@@ -349,7 +349,7 @@ def length(b: Bench) -> Finding:
 
 
 def icrc(b: Bench) -> Finding:
-    """The ICRC of all CNPs."""
+    """Check the ICRC of all CNPs."""
     findings = [cnp.icrc_finding(output.packet) for _, output in b.made]
     nothing = Finding.nothing(NO_CNP, FIRST)
     return min(findings, key=_share, default=nothing)
@@ -381,7 +381,7 @@ def _cause(seen: Seen, frame: bytes) -> str:
 
 
 def notification(b: Bench) -> Finding:
-    """The notification in the reserved bytes."""
+    """Check the notification in the reserved bytes."""
     return _worst(
         b,
         cnp.RESERVED.stop,

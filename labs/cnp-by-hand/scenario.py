@@ -192,7 +192,7 @@ class Seen:
         return [output for output in self.made if output.port == self.setup.sources[0].port]
 
     def of(self, flow: Connection) -> list[Output]:
-        """What of that has a flow's UDP source port."""
+        """Return the notifications with a flow's UDP source port."""
         port = flow.udp_port.to_bytes(2)
         return [output for output in self.told if output.packet[34:36] == port]
 

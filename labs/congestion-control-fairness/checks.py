@@ -34,7 +34,7 @@ PAYLOAD = 392
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """The rows of the lab's table: what fast CNP has to reach, and what the best DCQCN does."""
+    """Yield the lab's checks: what fast CNP has to reach, and what the best DCQCN reaches."""
     for case in ("1-near-1-far", *DISTANCES):
         far = case in ("1-near-1-far", "2-near-2-far")
         yield from _at_least(table, case, "Jain", 0.95 if far else 0.97)

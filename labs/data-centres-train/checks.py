@@ -25,7 +25,7 @@ LOADS = ("alone", "copy", "one-bucket")
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """The rows of the lab's table."""
+    """Yield the rows of the lab's table."""
     for load, control in (("alone", FAST), ("one-bucket", FAST)):
         found = _of(table, load, "one", control, "overlap, as the job has it")
         yield Check.reported(f"{load}: gradients with computing behind them", found, "%")
@@ -53,7 +53,7 @@ def _held(row: str, ratio: Lookup, control: str) -> Check:
 
 
 def _beside_a_copy(table: Table) -> Iterator[Check]:
-    """A copy between the places takes twice what the long link has, when the last bucket goes."""
+    """Yield the checks of a copy that needs twice the long link's rate as the last bucket goes."""
     for places in ("one", *ONE):
         for control in CONTROLS:
             row = f"copy, {places}: step over that of one place alone, {control}"

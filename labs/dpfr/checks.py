@@ -56,7 +56,7 @@ def measure_live(context: Context) -> dict[str, Measured]:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """The rows of the lab's table."""
+    """Yield the rows of the lab's table."""
     if table.runtime is not Runtime.SIMULATOR:
         yield from _live_checks(table)
         return
@@ -77,7 +77,7 @@ def checks(table: Table) -> Iterator[Check]:
 
 
 def _others(table: Table) -> Iterator[Check]:
-    """What the others leave undone."""
+    """Yield the checks of what the other repairs leave undone."""
     for repair, fault, why in (
         (NOTHING, LEAF_LINK, "packets vanish to the end"),
         (WATCH, CORE_LINK, "the core has no other way down, and tells nobody"),
@@ -97,7 +97,7 @@ def _others(table: Table) -> Iterator[Check]:
 
 
 def _job(table: Table) -> Iterator[Check]:
-    """What the AllReduce takes, over what it takes where nothing dies, under as many probes."""
+    """Yield the checks of the AllReduce's time with a fault over that without, probes alike."""
     for timeout in (USUAL, SHORT):
         row = f"DPFR, {CORE_LINK}, {timeout} time-out: AllReduce over undisturbed"
         yield Check.at_most(row, _penalty(table, DPFR, timeout), MOST_PENALTY)

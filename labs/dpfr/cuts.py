@@ -57,7 +57,7 @@ class Cuts:
     """Draws cuts and their probes; both follow from the seed."""
 
     def __init__(self, topology: Topology, seed: int) -> None:
-        """Raises ValueError for a topology with less than two pods of three tiers."""
+        """Prepare cuts of `topology`. Raises ValueError for less than two pods of three tiers."""
         self._topology, self._random = topology, Random(f"cuts {seed}")
         self._hosts: dict[str, list[str]] = {}
         for host in topology.hosts:

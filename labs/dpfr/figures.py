@@ -18,7 +18,7 @@ from .simulated import COURSE, FLOWS
 
 
 def figures(table: Table, out: Path) -> Iterator[Figure]:
-    """The longest blackouts, those of all flows, and the AllReduce around the cut."""
+    """Draw the longest blackouts, those of all flows, and the AllReduce around the cut."""
     if table.runtime is not Runtime.SIMULATOR:
         return
     if any("repair" in variant.labels for variant in table.variants()):

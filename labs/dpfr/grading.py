@@ -74,7 +74,7 @@ class Bench:
     way_of: dict[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Number the ways."""
+        """Set the number of each way by its port."""
         self.way_of = {port: way for way, port in enumerate(self.ports)}
 
     def dead(
@@ -232,7 +232,7 @@ def _differ(one: Sequence[int | None], other: Sequence[int | None]) -> int:
 
 
 def evenly(bench: Bench) -> Finding:
-    """What dead ways carried is spread over all that are left, to each its share."""
+    """Check that the flows of dead ways are spread evenly over the remaining ways."""
     leaf = bench.leaves[0]
     details = []
     for count in (1, 3):

@@ -23,7 +23,7 @@ MOST_LARGE_PENALTY = 1.01
 
 
 def many_cuts(table: Table) -> Iterator[Check]:
-    """A large fabric, of which one link after another dies."""
+    """Yield the checks of a large fabric in which one link after another fails."""
     for period, (most_us, most_share) in MANY.items():
 
         def found(period: str = period) -> Variant:
@@ -72,7 +72,7 @@ def longest_us(table: Table, period: str, tier: str) -> list[float]:
 
 
 def large_job(table: Table) -> Iterator[Check]:
-    """A ring over all hosts of a large fabric, a core link of which dies in the middle."""
+    """Yield the checks of a ring over all hosts of a large fabric with a core link that fails."""
     for who, timer, most in (
         (DPFR, SHORT, MOST_LARGE_PENALTY),
         (DPFR, USUAL, None),

@@ -72,7 +72,7 @@ def measure(context: Context) -> dict[str, Measured]:
 
 @contextmanager
 def _fabric(topology: Topology, context: Context) -> Iterator[tuple[Session, Interrupts]]:
-    """A fabric that forwards, for the block; nothing of it is left after that."""
+    """Run a forwarding fabric for the block; remove all of it afterwards."""
     session = Session(topology, Target(context.runtime.value))
     try:
         with handled() as interrupts:

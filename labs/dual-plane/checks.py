@@ -35,7 +35,7 @@ measure_beside = real.measure_beside
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """The rows of the lab's table."""
+    """Yield the rows of the lab's table."""
     if table.runtime is not Runtime.SIMULATOR:
         yield from real.checks(table)
         return

@@ -86,7 +86,7 @@ def _settings(context: Context) -> LiveSettings:
 
 
 def _measured(seen: LiveRun) -> dict[str, Measured]:
-    """What became of the message. Raises LabError if the run was over before it."""
+    """Return the measurements of the message. Raises LabError if the run ended before it did."""
     (flow,) = seen.flows
     if flow.done_ps is None:
         raise LabError(f"{seen.name}: the message was not over at the end: {flow.failure}")
@@ -111,7 +111,7 @@ def _noticed(flow: FlowSeries) -> dict[str, Measured]:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """The rows of the lab's table in real time."""
+    """Yield the rows of the lab's table in real time."""
     for failure in FAILURES:
         row, whole = f"real time, {failure}", "time" if failure == ALLREDUCE else "message"
         yield from _like_simulated(table, failure, "message", f"{row}: {whole}")
@@ -140,7 +140,7 @@ def _of(table: Table, failure: str, metric: str) -> Callable[[], Estimate]:
 
 
 def _like_simulated(table: Table, failure: str, metric: str, row: str) -> Iterator[Check]:
-    """The median over the seeds is asked for; its interval is a busy machine's, and told."""
+    """Check the median over the seeds, and report its interval, which a busy machine widens."""
 
     def ratio() -> Estimate:
         variant = table.variant(real=failure)

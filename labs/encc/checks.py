@@ -25,7 +25,7 @@ SMALL, LARGE = "slowdown below 30 kB, 99th percentile", "slowdown from 1 MB on, 
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """The rows of the lab's table, ENCC's first."""
+    """Yield the rows of the lab's table, ENCC's first."""
     for case, most in MOST_US.items():
         row = f"{case}: {QUEUE}"
         if case == "60-to-1-at-100G":  # 4 us were wanted, and its interval passes that
@@ -83,7 +83,7 @@ def _over(table: Table, case: str, above: str, below: str, metric: str) -> Looku
 
 
 def figures(table: Table, out: Path) -> Iterator[Figure]:
-    """The queue and the goodput of the four incasts, a point a control."""
+    """Draw the queue and the goodput of the four incasts, a point a control."""
     found = {control: _points(table, control) for control in CONTROLS}
     if not any(found.values()):
         return

@@ -125,7 +125,7 @@ def measure_live(context: Context) -> dict[str, Measured]:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """What a learner should see."""
+    """Yield the checks of what a learner should see."""
     if table.runtime.is_live:
         for variant in (STARTS, BY_HAND):
             row = f"{variant}: kernel and native code"

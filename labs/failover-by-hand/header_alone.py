@@ -129,7 +129,7 @@ def row(make: Make, random: Random) -> Rows:
 
 
 def gaps(make: Make, random: Random) -> Rows:
-    """A probe that was not answered, an answer twice, one that is late."""
+    """Check an unanswered probe, a repeated answer, and a late one."""
     rows: Rows = []
     for what, skipped in (
         ("one is missing", 1),
@@ -154,7 +154,7 @@ def gaps(make: Make, random: Random) -> Rows:
 
 
 def row_and_loss(make: Make, random: Random) -> Rows:
-    """A loss begins the row anew."""
+    """Check that a loss restarts the count of answers in a row."""
     plane = make(hold_ns=0, hold_most_ns=0)
     answers = plane.fields["answers"]
     plane.lose(MS)
@@ -185,7 +185,7 @@ def held(plane: Plane, right: int, what: str) -> Rows:
 
 
 def hold(make: Make, random: Random) -> Rows:
-    """The first one."""
+    """Check the hold time after the first loss."""
     plane = make(answers=1)
     plane.lose(MS)
     rows = held(plane, plane.fields["hold_ns"], "lost for the first time")
@@ -268,7 +268,7 @@ def forgiven(make: Make, random: Random) -> Rows:
 
 
 def one_loss(make: Make, random: Random) -> Rows:
-    """What is told again is not new."""
+    """Check that a repeated report of a loss does not count as a new one."""
     plane = make(answers=3)
     hold = plane.fields["hold_ns"]
     plane.lose(MS)
@@ -320,7 +320,7 @@ def ramp(make: Make, random: Random) -> Rows:
 
 
 def ramp_again(make: Make, random: Random) -> Rows:
-    """A loss in the middle, answers in the middle, nobody who asks for long."""
+    """Check a loss and answers in the middle of the ramp, and a long time without a query."""
     plane = make()
     step = plane.fields["ramp_ns"]
     plane.lose(MS)

@@ -46,7 +46,7 @@ class KernelCards:
     """Both cards and the program. Made with the learner's header in place (`Built`)."""
 
     def __init__(self, agent: Agent, pins: Path, fields: Fields) -> None:
-        """Raises MapsError."""
+        """Open the cards' maps in the kernel. Raises MapsError."""
         self._program = agent.program_fd
         self._maps = PinnedMaps.open(pins)
         self._base = time.monotonic_ns()

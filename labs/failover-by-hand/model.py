@@ -21,7 +21,7 @@ class Model:
     down: bool = False
 
     def answer(self, now: int, number: int, lost_at: int) -> None:
-        """A probe was answered."""
+        """Handle the answer to a probe."""
         if lost_at > self.lost_at:
             soon = self.down or lost_at - self.up_at < self.fields["stable_ns"]
             first, most = self.fields["hold_ns"], self.fields["hold_most_ns"]

@@ -54,7 +54,7 @@ class Plane:
         self._row = 0
 
     def answer(self, at: int, *, skipped: int = 0, lost_at: int | None = None) -> None:
-        """A probe is answered, whose number is the next one, or one further on."""
+        """Answer a probe whose number is the next one, or one further on."""
         self.now = max(self.now, at)
         self.number = (self.number + 1 + skipped) % WRAP
         self._row = 1 if skipped else self._row + 1

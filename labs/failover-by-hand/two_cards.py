@@ -92,7 +92,7 @@ def flapping(story: Story, tale: runs.Tale) -> Rows:
 
 
 def one_way(story: Story, tale: runs.Tale) -> Rows:
-    """Data could pass, and nothing comes back."""
+    """Check a fault in one direction: data could pass, and nothing comes back."""
     came = story.gbps(tale.first + MS_PS, tale.last) / full(story, tale)
     what = "bytes that leave by it in its first 10 ms after the loss is found"
     found_at = story.changes[0][0] if story.changes else tale.last
@@ -104,7 +104,7 @@ def one_way(story: Story, tale: runs.Tale) -> Rows:
 
 
 def lossy(story: Story, tale: runs.Tale) -> Rows:
-    """It answers now and then."""
+    """Check a plane that answers only now and then."""
     came = story.sent(tale.first + MS_PS, tale.last)
     share_of = story.gbps(tale.first + 2 * MS_PS, tale.last) / full(story, tale)
     return [

@@ -75,12 +75,12 @@ def _look(fabric: Played, diagnose: Diagnose) -> dict[str, Measured]:
 
 
 def _losing_flows(seen: Observations) -> int:
-    """What applications see: RoCE's flows that have lost more than a stray packet."""
+    """Count the flows that applications see lose: RoCE's, with more lost than a stray packet."""
     return sum(flow.sent - flow.received >= STRAYS for flow in seen.flows if flow.dscp == ROCE_DSCP)
 
 
 def _most_missing(seen: Observations) -> int:
-    """What port counters say: packets that left by one end and did not come at the other."""
+    """Return the most packets that port counters show to have left one end of a link only."""
     return max(seen.ports[a].sent[-1] - seen.ports[b].received[-1] for a, b in seen.links)
 
 
@@ -93,7 +93,7 @@ def _heartbeats(seen: Observations) -> dict[str, Measured]:
 
 
 def _without_queue(seen: Observations) -> int:
-    """What queues say: switches at which nothing ever waited where RoCE's packets should."""
+    """Count the switches at which nothing ever waited in the queue of RoCE's packets."""
     used: dict[str, int] = {}
     for port, queues in seen.queues.items():
         switch = port.partition(":")[0]
@@ -102,7 +102,7 @@ def _without_queue(seen: Observations) -> int:
 
 
 def _traced(seen: Observations) -> dict[str, Measured]:
-    """What paths say, now: of the flows that lost most, probes lost and hops by another queue."""
+    """Trace the flows that lost most; return the lost probes and the hops by another queue."""
     flows = [flow for flow in seen.flows if flow.dscp == ROCE_DSCP]
     flows.sort(key=lambda flow: flow.received - flow.sent)
     traces = [
@@ -125,7 +125,7 @@ def _traced(seen: Observations) -> dict[str, Measured]:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """What has to come out."""
+    """Yield the checks of the lab's outcome."""
     for fault in VARIANTS:
         name = "healthy fabrics called healthy" if fault == HEALTHY else f"{fault}: found"
         yield Check.at_least(f"{name}, share of seeds", _share(table, fault), 1,

@@ -63,7 +63,7 @@ class Played:
     """
 
     def __init__(self, case: Case, program: CompiledProgram, sample_us: int) -> None:
-        """Raises LabError for a topology without what is to be observed."""
+        """Set up the case. Raises LabError for a topology without what is to be observed."""
         assert case.run.until_ps is not None, "lab.yaml says how long it takes"
         self.case = case
         self.simulation = Simulation(

@@ -130,7 +130,7 @@ def move(bed: Bed, what: str, pause: int, *, group: int = MAIN, least: int = MOS
 
 
 def start(bed: Bed) -> Sequence[Claim]:
-    """The registers are 0, and the clock is not far from it."""
+    """Check flows at the start, when the registers are 0 and the clock is close to 0."""
     ticks = sorted(bed.random.sample(range(1, bed.gap), FLOWS))
     routes = bed.routes(zip(ticks, bed.flows(FLOWS), strict=True))
     what = f"{FLOWS} flows begin in the switch's first {bed.gap} ticks (the gap)"
@@ -158,12 +158,12 @@ def below(bed: Bed) -> Sequence[Claim]:
 
 
 def exactly(bed: Bed) -> Sequence[Claim]:
-    """The gap."""
+    """Check a pause of exactly the gap."""
     return [move(bed, f"a pause of {bed.gap} ticks, the gap", bed.gap)]
 
 
 def over(bed: Bed) -> Sequence[Claim]:
-    """A tick more, and much more."""
+    """Check pauses of a tick more than the gap, and much more."""
     return [
         move(bed, f"a pause of {pause} ticks, gap {bed.gap}", pause)
         for pause in (bed.gap + 1, 2 * bed.gap, 100 * bed.gap)
@@ -184,7 +184,7 @@ def same_tick(bed: Bed) -> Sequence[Claim]:
 
 
 def refresh(bed: Bed) -> Sequence[Claim]:
-    """A flow that never pauses for long, for many gaps."""
+    """Check flows that for many gaps never pause for long."""
     pauses = [bed.random.randrange(bed.gap // 2, bed.gap) for _ in range(40)]
     long = sum(pauses) // bed.gap
     ways = after_pause(bed, *pauses, count=12)
@@ -194,7 +194,7 @@ def refresh(bed: Bed) -> Sequence[Claim]:
 
 
 def wrap(bed: Bed) -> Sequence[Claim]:
-    """The clock begins anew between two packets."""
+    """Check flows while the clock wraps between two packets."""
     gap = bed.gap
     flows = bed.flows(FLOWS)
     ticks = [bed.random.randrange(CLOCK - gap // 2, CLOCK - gap // 3) for _ in flows]
@@ -214,7 +214,7 @@ def wrap(bed: Bed) -> Sequence[Claim]:
 
 
 def groups(bed: Bed) -> Sequence[Claim]:
-    """The gap is the group's: 8 times as long, or 0."""
+    """Check that the gap is the group's: 8 times as long, or 0."""
     long = bed.leaf.group(SLOW).gap
     return [
         keep(bed, f"to a group with a gap of {long}, pauses of {2 * bed.gap} ticks", 2 * bed.gap,
@@ -256,13 +256,13 @@ def again(bed: Bed) -> Sequence[Claim]:
 
 
 def apart(bed: Bed) -> Sequence[Claim]:
-    """A flow that pauses, beside one that does not and differs in one field."""
+    """Check a flow that pauses, beside one that does not and differs in one field."""
     nearly = routing.nearly(bed, bed.paused)
     return [_beside(bed, [other], f"one with another {what} goes") for what, other in nearly]
 
 
 def busy(bed: Bed) -> Sequence[Claim]:
-    """A flow that pauses, beside many that do not."""
+    """Check a flow that pauses, beside many that do not."""
     return [_beside(bed, bed.flows(64), "64 others go")]
 
 
@@ -288,7 +288,7 @@ def _all_ways(routes: Sequence[Route]) -> bool:
 
 
 def three(bed: Bed) -> Sequence[Claim]:
-    """A way goes: three of four; it comes back: four."""
+    """Check that three of four ways are used after one failed, and four when it is back."""
     down = bed.random.randrange(WAYS)
     left = [way for way in range(WAYS) if way != down]
     claims = []
@@ -304,7 +304,7 @@ def three(bed: Bed) -> Sequence[Claim]:
 
 
 def old(bed: Bed) -> Sequence[Claim]:
-    """A way goes while flowlets are on it: these move at once, and stay there; the others stay."""
+    """Check flowlets on a failed way: they move at once, and stay; the others do not move."""
     down = bed.random.randrange(WAYS)
     at, flows = begin(bed), bed.flows(2 * FLOWS)
     step = bed.gap // 4

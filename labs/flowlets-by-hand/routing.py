@@ -24,7 +24,7 @@ FEW = 0.6
 
 
 def up(bench: Bench) -> Finding:
-    """What goes to other leaves, packet by packet."""
+    """Check packets to other leaves, one by one."""
     with started(bench.pipeline, bench.random("up")) as bed:
         flows = bed.flows(24)
         packets = [bed.packet(flow, 1_000_000 + n) for n, flow in enumerate(flows)]
@@ -45,7 +45,7 @@ def up(bench: Bench) -> Finding:
 
 
 def down(bench: Bench) -> Finding:
-    """What comes from other leaves, and between hosts that are here."""
+    """Check packets from other leaves, and between hosts of this leaf."""
     with started(bench.pipeline, bench.random("down")) as bed:
         ways = bed.leaf.group(MAIN).ways
         claims = []
@@ -64,7 +64,7 @@ def down(bench: Bench) -> Finding:
 
 
 def others(bench: Bench) -> Finding:
-    """What belongs to no flow, with pauses below and above the gap, and flows beside it."""
+    """Check packets of no flow, with pauses below and above the gap, and flows beside them."""
     with started(bench.pipeline, bench.random("others")) as bed:
         at, rows = 1_000_000, []
         for kind in ("ICMP", "fragments"):

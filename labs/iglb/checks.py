@@ -30,7 +30,7 @@ measure_live = real_flows.measure_live
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """The rows of the lab's table."""
+    """Yield the rows of the lab's table."""
     if table.runtime is not Runtime.SIMULATOR:
         yield from _live_checks(table)
         return

@@ -13,7 +13,7 @@ SLOWEST = "slowest flow"
 
 
 def adversarial_checks(table: Table) -> Iterator[Check]:
-    """The rows of what is meant to break policies."""
+    """Yield the checks of loads that are meant to break policies."""
     yield from _incast(table)
     yield from _reused_ports(table)
     yield from _pauses(table)

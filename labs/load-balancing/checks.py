@@ -41,7 +41,7 @@ measure_live = real_flows.measure_live
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """The rows of the lab's table."""
+    """Yield the rows of the lab's table."""
     if table.runtime is not Runtime.SIMULATOR:
         yield from _live_checks(table)
         return
@@ -128,7 +128,9 @@ def _dead_links(table: Table) -> Iterator[Check]:
 
 
 def _harder(table: Table) -> Iterator[Check]:
-    """A tornado, and leaves with a quarter of the uplinks that their hosts could fill."""
+    """Yield the checks of a tornado, and of leaves with a quarter of the uplinks their hosts
+    fill.
+    """
     for load in ("tornado", "oversubscribed"):
         for policy in ("spray", "packet-dlb", "packet-glb"):
             row = f"{load}: slowest flow, {policy} over ecmp"

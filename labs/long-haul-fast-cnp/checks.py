@@ -121,7 +121,7 @@ def _goodput(seen: LiveRun, target: str) -> float | None:
 
 
 def _first_half(context: Context) -> set[str]:
-    """The hosts whose transfers end."""
+    """Return the hosts whose transfers end."""
     found: set[str] = set()
     for entry in context.mapping["traffic"]:
         incast = entry["incast"]
@@ -161,7 +161,7 @@ def measure_live(context: Context) -> dict[str, Measured]:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """The rows of the lab's table."""
+    """Yield the rows of the lab's table."""
     if table.runtime is not Runtime.SIMULATOR:
         yield from _live_checks(table)
         return
@@ -185,7 +185,9 @@ def _one(table: Table, end: str, senders: str, control: str, length: str = "100k
 def _ratio(
     table: Table, end: str, senders: str, above: str, below: str, metric: str, km: str = "100km"
 ) -> Any:
-    """A metric over another variant's, seed by seed: the seed moves the starts of both alike."""
+    """Return a metric over another variant's, seed by seed: a seed moves the starts of both
+    alike.
+    """
     return lambda: table.paired(
         _one(table, end, senders, above, km), _one(table, end, senders, below, km), metric
     )
@@ -271,7 +273,7 @@ def _over_pfc(table: Table) -> Iterator[Check]:
 
 
 def _other_opponents() -> Iterator[Check]:
-    """What other rules would have picked of the sweep: said, so that nobody has to ask."""
+    """Report what other selection rules would have picked from the sweep."""
     note = "see README: 'The best DCQCN'"
     for name, value in swept()["others"].items():
         yield Check.reported(f"near end, 100 km: {name}", value, "Gb/s", note=note)
@@ -398,7 +400,7 @@ def figures(table: Table, out: Path) -> Iterator[Figure]:
 
 
 def _courses(figure: Any, table: Table, shown: tuple[Variant, ...]) -> None:
-    """The longest that was seen in each of 250 parts of the run."""
+    """Draw the longest of the queue in each of 250 parts of the run."""
     axes = figure.subplots()
     for colour, variant in zip(COLOURS, shown, strict=False):
         run = table.runs(variant)[0]

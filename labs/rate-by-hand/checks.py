@@ -131,7 +131,7 @@ def measure_live(context: Context) -> dict[str, Measured]:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """What a learner should see."""
+    """Yield the checks of what a learner should see."""
     if table.runtime.is_live:
         for variant in (STARTS, BY_HAND):
             row = f"{variant}: kernel and native code"
@@ -170,7 +170,9 @@ def _of(table: Table, variant: str, metric: str) -> Callable[[], Estimate]:
 
 
 def figures(table: Table, out: Path) -> Iterator[Figure]:
-    """The queue while eight come back from pauses, and what flows through two queues get."""
+    """Draw the queue while eight return from pauses, and the goodput of flows through two
+    queues.
+    """
     curves: dict[str, tuple[list[float], list[float]]] = {}
     for run in table:
         path = run.folder / QUEUE

@@ -92,7 +92,7 @@ def stands(make: Make, random: Random) -> Rows:
 
 
 def replaces(make: Make, random: Random) -> Rows:
-    """The same queue says something else."""
+    """Check that a queue's new report replaces its last one."""
     source = make()
     queue, other = queues(random, 2)
     rows: Rows = []
@@ -252,7 +252,7 @@ def back_from(make: Make, random: Random) -> Rows:
 
 
 def told_again(make: Make, random: Random) -> Rows:
-    """A word on the way back, and long silence."""
+    """Check a report on the way back up, and after a long silence."""
     source = make()
     one, other = queues(random, 2)
     rows: Rows = []
@@ -270,7 +270,7 @@ def told_again(make: Make, random: Random) -> Rows:
 
 
 def asked(make: Make, random: Random) -> Rows:
-    """What time has done does not depend on how often anybody looks."""
+    """Check that the effect of time does not depend on how often the rate is queried."""
     source = make()
     one, other = queues(random, 2)
     slow = source.told(one, source.line // 80, 5)

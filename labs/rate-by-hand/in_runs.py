@@ -79,7 +79,7 @@ def left_alone(seen: Seen) -> float:
 
 
 def leave(seen: Seen) -> Rows:
-    """What has become free is used."""
+    """Check that capacity that becomes free is used."""
     what = f"the one that is back, from {LEAVE.first:g} to {LEAVE.last:g} ms"
     return [
         least(what, FULL * 400, left_alone(seen)),

@@ -83,7 +83,7 @@ def _repeated(calls: dict[str, Any]) -> int:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """The same weights everywhere, and sums made as the variant says."""
+    """Yield the checks: the same weights everywhere, and sums made as the variant says."""
     for variant in table.variants():
         for metric in ("weights that differ between ranks", "steps missing"):
             row = f"{variant.name}: {metric}"

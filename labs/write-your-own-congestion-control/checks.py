@@ -94,7 +94,7 @@ def measure_live(context: Context) -> dict[str, Measured]:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """What is asked of a learner's header, and what the others do on the same traffic."""
+    """Yield the checks of a learner's header, and of the others on the same traffic."""
     if table.runtime.is_live:
         for variant in (STARTS, OWN):
             row = f"{variant}: kernel and native code"
@@ -135,7 +135,7 @@ def _of(table: Table, variant: str, metric: str) -> Callable[[], Estimate]:
 
 
 def figures(table: Table, out: Path) -> Iterator[Figure]:
-    """The queue as a fifth sender comes, and what waits, flows and takes in the other networks."""
+    """Draw the queue as a fifth sender comes, and queue, flows and times in the other networks."""
     curves: dict[str, tuple[list[float], list[float]]] = {}
     for run in table:
         path = run.folder / QUEUE

@@ -87,7 +87,7 @@ def restless(bench: Bench, random: Random, **given: int) -> tuple[Path, Detail]:
 
 
 def parameters(bench: Bench, random: Random) -> Rows:
-    """What can't be is refused, what senders have is taken."""
+    """Check that invalid parameters are refused, and those that senders have accepted."""
     rows: Rows = []
     for gbps in (1, 25, 100, 400, 1600):
         scale = random.choice((1, 10, 1000))
@@ -153,7 +153,9 @@ def bounds(bench: Bench, random: Random) -> Rows:
 
 
 def looked_at(bench: Bench, random: Random) -> Rows:
-    """What time has done does not depend on how often anybody looks; windows only widen."""
+    """Check that the effect of time does not depend on how often it is queried; windows only
+    widen.
+    """
     shape = Shape.drawn(random)
     often, seldom = (path_of(bench, shape).run(WARM) for _ in range(2))
     rows: Rows = []
@@ -175,7 +177,7 @@ def looked_at(bench: Bench, random: Random) -> Rows:
 
 
 def back(bench: Bench, random: Random) -> Rows:
-    """What was taken becomes free."""
+    """Check that the header takes capacity that becomes free."""
     path = path_of(bench, Shape.drawn(random, taken=0.9)).run(WARM)
     path.taken = 0.0
     rate = path.run(BACK_TRIPS).rate()
@@ -215,7 +217,7 @@ def _rates(path: Path) -> list[float]:
 
 
 def again(bench: Bench, random: Random) -> Rows:
-    """Records of one nanosecond, and records that come late."""
+    """Check records of one nanosecond, and records that come late."""
     path, heard = restless(bench, random)
     before = path.rate()
     rows = [heard]
