@@ -95,7 +95,7 @@ class CompiledProgram:
         return int.from_bytes(digest.digest()[:8], "big") or 1
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process gets: the texts, not what follows from them."""
+        """Return what another process gets: the texts, not what follows from them."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

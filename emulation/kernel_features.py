@@ -78,7 +78,7 @@ def probe() -> dict[str, Outcome]:
 
 
 def _isolation() -> list[str] | None:
-    """The command that runs another in a namespace of its own; None if there is none for us."""
+    """Return the command that runs another in its own namespace; None if we can't make one."""
     command = ["unshare", "--net", "--mount"]
     if os.geteuid() != 0:
         command += ["--user", "--map-root-user"]
@@ -148,7 +148,7 @@ def _qdisc(*arguments: str) -> Callable[[], None]:
 
 
 def _bpf(command: int, attributes: bytes) -> int:
-    """The bpf system call; returns the new descriptor, raises FeatureError with the reason."""
+    """Make the bpf system call; return the new descriptor. Raises FeatureError with the reason."""
     number = _BPF_SYSCALL.get(os.uname().machine)
     if number is None:
         raise FeatureError(f"don't know the bpf system call's number on {os.uname().machine}")

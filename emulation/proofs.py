@@ -129,7 +129,7 @@ def far_pair(session: Session) -> tuple[LiveHost, LiveHost]:
 def tcp_transfer(
     session: Session, seconds: int = tcp.SECONDS, pair: tuple[LiveHost, LiveHost] | None = None
 ) -> Row:
-    """A TCP transfer of `seconds`, between the hosts that are farthest apart if none are given."""
+    """Run a TCP transfer of `seconds`, by default between the hosts that are farthest apart."""
     source, destination = pair or far_pair(session)
     report = tcp.transfer(
         source,

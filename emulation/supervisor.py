@@ -176,7 +176,7 @@ class Supervisor:
                 os.close(fd)
 
     def _stay_away(self, name: str) -> None:
-        """A switch was killed on purpose: route around it."""
+        """Route around a switch that was killed on purpose."""
         self._route(name, up=False)
         with self._settled:
             self._away.add(name)

@@ -171,7 +171,7 @@ class _Watch:
         return (content, ()) if kind == "refused" else ("", tuple(content))
 
     def _hear(self, seconds: float) -> tuple[str, Any] | None:
-        """What the worker says next; None if it is dead or says nothing. Raises HookError."""
+        """Return the worker's next message; None if it is dead or silent. Raises HookError."""
         assert self._pipe is not None
         if not self._pipe.poll(seconds):
             return None
@@ -254,7 +254,7 @@ def _compiled(pipe: Connection, source: Path, seed: int) -> Submission | None:
 
 
 def _read(grading: ModuleType, pipe: Connection, source: Path, seed: int) -> Submission | None:
-    """What the lab makes of a file that is no P4 program."""
+    """Read a file that is no P4 program as the lab does."""
     try:
         content = grading.read(source)
     except (OSError, ValueError) as error:
@@ -265,7 +265,7 @@ def _read(grading: ModuleType, pipe: Connection, source: Path, seed: int) -> Sub
 
 
 def _bench(grading: ModuleType, submission: Submission) -> object:
-    """The lab's bench, or why the switch does not take the program."""
+    """Return the lab's bench, or why the switch does not accept the program."""
     from softswitch.p4runtime.status import PipelineError  # see _compiled
 
     try:

@@ -115,7 +115,7 @@ def _check(run: RunFile, settings: LiveSettings) -> None:
 def fabric_up(
     topology: Topology, program: CompiledProgram, tell: Tell
 ) -> Iterator[tuple[Session, Interrupts]]:
-    """A fabric that forwards, for the block, and what becomes of Ctrl-C. Needs root."""
+    """Run a forwarding fabric for the block, with its handling of Ctrl-C. Needs root."""
     session = Session(topology, Target.SOFTSWITCH)
     try:
         with _ahead_of_others(), handled() as interrupts:
@@ -137,9 +137,10 @@ def fabric_up(
 
 @contextmanager
 def _ahead_of_others() -> Iterator[None]:
-    """What the block starts gets a processor before the machine's other programs.
+    """Run what the block starts at a higher priority than the machine's other programs.
 
-    A sender that waits for its turn sends nothing meanwhile, which no congestion control asked for.
+    A sender that waits for a processor sends nothing meanwhile, which no congestion control asked
+    for.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
     with suppress(PermissionError):  # in a container without that right: the run tells of stalls

@@ -13,7 +13,7 @@ from workloads.model import RunFile
 
 @contextmanager
 def event_player(session: Session) -> Iterator[EventPlayer]:
-    """What is to be started at time 0; it ends with the block."""
+    """Yield the player to start at time 0; it ends with the block."""
     fabric = FabricCalls(session)
     player = EventPlayer(playable(session)[0], fabric.perform, lambda text: None)
     try:

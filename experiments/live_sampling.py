@@ -64,7 +64,7 @@ class QueueSampler:
         queue: int,
         above_bytes: int,
     ) -> None:
-        """Raises DiagnosticsError."""
+        """Connect to the switches. Raises DiagnosticsError."""
         self.switches = {name: DiagnosticsClient(address) for name, address in addresses.items()}
         self.depths = {port: Samples() for port in ports}
         self._queue = queue
@@ -100,7 +100,7 @@ class RateSampler:
     """Reads what congestion control lets each flow send, from the slots in the kernel's memory."""
 
     def __init__(self, pins: Path, playing: Sequence[Playing]) -> None:
-        """Raises MapsError."""
+        """Open the maps of `pins`. Raises MapsError."""
         self._maps = PinnedMaps.open(pins)
         numbers = {(slot.local, slot.qpn): slot.number for slot in self._maps.slots()}
         keys = [(str(each.flow.source.address.ip), each.qpn) for each in playing]
@@ -134,7 +134,7 @@ class PairWatcher:
     """
 
     def __init__(self, sockets: Iterable[Path]) -> None:
-        """Raises EndpointGone."""
+        """Connect to the endpoints. Raises EndpointGone."""
         self._clients = {path: EndpointClient.connect(path) for path in dict.fromkeys(sockets)}
         self._buffers = dict.fromkeys(self._clients, b"")
         self.acked: dict[tuple[Path, int], Samples] = {}

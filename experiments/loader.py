@@ -95,7 +95,7 @@ class Lab:
         return path.read_text(encoding="utf-8") if path.is_file() else ""
 
     def seeds(self, runtime: Runtime) -> tuple[int, ...]:
-        """The seeds that each variant runs with."""
+        """Return the seeds that each variant runs with."""
         live = self.entry.live.seeds if runtime.is_live else None
         return tuple(live or self.entry.seeds)
 

@@ -22,7 +22,7 @@ class Merge:
     """A mapping of a document that grows by overrides of the same document."""
 
     def __init__(self, document: Document, base: FieldPath | None) -> None:
-        """`base`: where in the document the mapping stands that it begins with; None: empty."""
+        """Start from the mapping at `base` in the document; None: from an empty one."""
         self._source = document
         self._data: Any = {}
         self._positions: Positions = {}

@@ -118,7 +118,7 @@ def measure(
 
 
 def _mtu(request: Request, said: Mapping[str, Any]) -> int:
-    """The largest that fits the interfaces which are used of an endpoint's."""
+    """Return the largest MTU that fits all interfaces used by an endpoint."""
     used = said["interfaces"] if request.interfaces == "all" else [said]
     return int(min(each["mtu"] for each in used))
 

@@ -83,11 +83,11 @@ class Request:
         return {"congestion_control": self.control, **keys, **self._ways()}
 
     def _ways(self) -> dict[str, Any]:
-        """What was asked for of interfaces, in the same keys; nothing if nothing was."""
+        """Return the requested interface settings under the same keys; empty without any."""
         return Ways(self.interfaces, self.reorder, self.failover).keys()
 
     def parameters(self) -> dict[str, Any]:
-        """What the results were measured with, for people and programs to read.
+        """Return what the results were measured with, for people and programs to read.
 
         A sender that runs beside another one has a key of its own: whether it did.
         """

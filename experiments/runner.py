@@ -91,8 +91,11 @@ class LabRun:
     """One run of a lab, checked before anything starts."""
 
     def __init__(self, lab: Lab, request: Request) -> None:
-        """Raises LabError: unknown variant, runtime that the lab has not, a checks.py that lacks
-        what it needs; RuntimeMissingError; LabFileError for a variant that is no run file.
+        """Prepare the run of `lab`.
+
+        Raises LabError: unknown variant, runtime that the lab does not have, a checks.py that lacks
+        what
+        it needs; RuntimeMissingError; LabFileError for a variant that is no run file.
         """
         self.lab = lab
         self.request = request

@@ -182,7 +182,7 @@ class LabEntry(Model):
         return self
 
     def on(self, runtime: Runtime) -> RuntimeEntry:
-        """What holds for a runtime."""
+        """Return the settings for a runtime."""
         return self.live if runtime.is_live else self.simulator
 
 

@@ -148,7 +148,7 @@ class PathEcho(Packet):
     ]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """A NAK's bitmap may follow."""
+        """Parse the bitmap that may follow in a NAK."""
         below = self.underlayer
         if isinstance(below, AETH) and below.syndrome == Syndrome.SEQUENCE_ERROR:
             return NakBitmap
@@ -168,7 +168,7 @@ class PlaneEcho(Packet):
     ]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """A bitmap of what came early may follow, in acknowledgements and NAKs alike."""
+        """Parse the bitmap of early packets that may follow, in acknowledgements and NAKs alike."""
         return NakBitmap if len(payload) == 20 else super().guess_payload_class(payload)
 
 

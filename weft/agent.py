@@ -188,7 +188,7 @@ class _View:
         print(json.dumps(look_json(look, self.names), separators=(",", ":")), flush=True)
 
     def print_plain(self, look: Look) -> None:
-        """A table."""
+        """Print a table."""
         print(f"{time.strftime('%H:%M:%S', time.localtime(look.at))}  {title(look)}")
         if self._of_notifications:
             held = self._notifications(look)
@@ -268,7 +268,7 @@ class _View:
 
 
 def _live(view: _View) -> str:
-    """The same, in place on a terminal."""
+    """Show the view in place on a terminal."""
     screen = console.screen()
     with Live(
         view.picture(view.look(), screen.width, screen.height),

@@ -91,7 +91,7 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
 
 
 def flag(*names: str, help: str) -> Callable[[F], F]:
-    """An option without a value."""
+    """Declare an option without a value."""
     return click.option(*names, is_flag=True, help=help)
 
 
@@ -123,7 +123,7 @@ def refuse(error: click.UsageError) -> int:
 
 
 def port_number(value: str | int) -> int:
-    """A TCP port, 0 for any that is free; a default is an int. Raises click.BadParameter."""
+    """Parse a TCP port, 0 for any that is free; a default is an int. Raises click.BadParameter."""
     text = str(value)
     if not text.isdecimal() or int(text) > 65535:
         raise click.BadParameter(f"{text!r} is not a port: it is a number from 0 to 65535")

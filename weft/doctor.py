@@ -68,13 +68,13 @@ def _apt(*packages: str) -> str:
 
 
 def _python() -> str:
-    """The interpreter that Weft runs with: the virtual environment's, once there is one."""
+    """Return the interpreter that Weft runs with: the virtual environment's, once there is one."""
     own = VENV / "bin" / "python"
     return str(own) if own.exists() else sys.executable
 
 
 def _output(*command: str) -> list[str] | None:
-    """The lines a command prints that are not blank, or None if it is not there or fails."""
+    """Return the non-blank lines that a command prints; None if it does not exist or fails."""
     try:
         run = subprocess.run(
             command, cwd=ROOT, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False
@@ -91,7 +91,7 @@ def _first_line(*command: str) -> str | None:
 
 
 def _version_line(*command: str) -> str | None:
-    """The first line with a version in it: some programs print their own path above it."""
+    """Return the first line with a version in it: some programs print their own path above it."""
     lines = _output(*command)
     return next((each for each in lines if re.search(r"\d\.\d", each)), lines[0]) if lines else None
 
@@ -241,7 +241,7 @@ def check_mininet() -> list[Check]:
 
 
 def parse_lock(text: str) -> dict[str, str]:
-    """The pins of a lock file: normalised name to version."""
+    """Parse the pins of a lock file: normalised name to version."""
     pins = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)$", text, flags=re.MULTILINE)
     return {_normalised(name): version for name, version in pins}
 
@@ -251,7 +251,7 @@ def _normalised(name: str) -> str:
 
 
 def lock_differences(pins: dict[str, str], installed: dict[str, str]) -> list[str]:
-    """What of `pins` is not `installed` at its version, one phrase each."""
+    """Return a phrase for each of `pins` that is not `installed` at its version."""
     return [
         f"{name} {installed[name]} instead of {version}" if name in installed else f"no {name}"
         for name, version in sorted(pins.items())
@@ -270,14 +270,14 @@ print(json.dumps(found))
 
 
 def installed_packages(python: str) -> dict[str, str]:
-    """What the interpreter `python` can import: normalised name to version."""
+    """Return what the interpreter `python` can import: normalised name to version."""
     line = _first_line(python, "-c", _LIST_PACKAGES)
     found: dict[str, str] = json.loads(line) if line else {}
     return {_normalised(name): version for name, version in found.items()}
 
 
 def check_python_packages() -> list[Check]:
-    """The virtual environment against requirements.lock."""
+    """Compare the virtual environment with requirements.lock."""
     name = "Python packages"
     cost = "Weft does not run as tested, or not at all"
     if not (VENV / "bin" / "python").exists():
@@ -453,13 +453,13 @@ def is_ready(checks: Iterable[Check]) -> bool:
 
 
 def as_json(checks: list[Check]) -> str:
-    """The stable form: {"schema", "ready", "checks": [the fields of Check]}."""
+    """Return the stable form: {"schema", "ready", "checks": [the fields of Check]}."""
     rows = [asdict(check) for check in checks]
     return json.dumps({"schema": SCHEMA, "ready": is_ready(checks), "checks": rows}, indent=2)
 
 
 def as_text(checks: list[Check]) -> str:
-    """The table without rich."""
+    """Return the table without rich."""
     lines = []
     for part in dict.fromkeys(check.part for check in checks):
         lines.append(part)

@@ -115,7 +115,7 @@ def _print(grade: Grade, *, everything: bool) -> None:
 
 
 def _blind(item: Graded) -> tuple[str, str]:
-    """What items have in common for which there was nothing to look at; empty for others."""
+    """Return what items without anything to check have in common; empty for others."""
     finding = item.finding
     return ("", "") if finding.details or not finding.reason else (finding.reason, finding.hint)
 

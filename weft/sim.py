@@ -197,7 +197,7 @@ def _progress(simulation: Simulation, *, quiet: bool) -> Iterator[Callable[[Prog
 
 
 def show_time(ps: int) -> str:
-    """A time with a unit in which it is easy to read."""
+    """Format a time in its most readable unit."""
     for unit, name in _UNITS:
         if abs(ps) >= unit:
             return f"{ps / unit:.4g} {name}"

@@ -9,7 +9,7 @@ from softswitch.client_tls import ClientTls, ClientTlsError
 
 
 def tls_of(ca: Path | None, cert: Path | None, key: Path | None) -> ClientTls | None:
-    """What the options say; None without them. Raises UsageError for files that can't be used."""
+    """Return the options' TLS settings; None without them. Raises UsageError for unusable files."""
     if ca is None and cert is None and key is None:
         return None
     tls = ClientTls(ca, cert, key)

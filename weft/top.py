@@ -139,7 +139,7 @@ def switch_lines(moment: Moment, rows: list[PortRow], only: Sequence[str]) -> li
 def _live(
     follower: Follower, first: Moment, interval: float, only: Sequence[str], order: AnyOrder
 ) -> str:
-    """The same, in place on a terminal."""
+    """Show the table in place on a terminal."""
     screen = console.screen()
     with Live(
         picture(first, only, order, screen.width, screen.height),

@@ -135,7 +135,7 @@ def _follow(
 
 
 def address_of(switch: str) -> str:
-    """The gRPC address of a switch of the run that is up; HOST:PORT stands for itself.
+    """Return the gRPC address of a switch of the present run; HOST:PORT stands for itself.
 
     Raises NoRunError, and UsageError for a switch that the run does not have or can't trace.
     """

@@ -64,7 +64,7 @@ class Plan:
     kept: list[tuple[str, str, str]] = field(default_factory=list)
 
     def as_json(self, *, removed: bool) -> dict[str, Any]:
-        """The stable form."""
+        """Return the plan in its stable form."""
         noted = on_machine.installed_packages()
         return {
             "schema": SCHEMA,

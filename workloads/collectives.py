@@ -74,7 +74,7 @@ def ring(ranks: int, size: int, steps: int, channels: int = 1) -> Template:
 
 
 def in_network(ranks: int, size: int) -> Template:
-    """A collective by switches: what a rank sends, and when it has the result, as one message.
+    """Return a collective by switches: what a rank sends and its result, as one message.
 
     `size`: what a rank's interface carries at most, either way. The message's receiver is another
     rank, the next unless `jobs` knows one farther away: up to a root and down again, an empty

@@ -192,7 +192,7 @@ class FlowTable:
     def _give_transport(
         self, kind: FlowKind, rows: Records, source: Numbers, target: Numbers
     ) -> None:
-        """Number a transport for each line rate and kind of card that sends data."""
+        """Assign a transport to each line rate and kind of card that sends data."""
         assert self.transport is not None
         operation = kind.operation or self.transport.operation
         rows["operation"] = OPERATIONS[operation]

@@ -47,7 +47,7 @@ class Scheduler:
     """The jobs of one run. `address`: where a server takes them, host:port, if one does."""
 
     def __init__(self, topology: Topology, controller: Callable[[], BlockingController]) -> None:
-        """`controller`: returns who controls the fabric now."""
+        """Start without jobs; `controller` returns the fabric's present controller."""
         self.address = ""
         self._topology = topology
         self._controller = controller

@@ -42,7 +42,7 @@ class JobsServer:
     """Serves a scheduler's calls on 127.0.0.1 until `close`. `address`: host:port."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Raises EmulationError where no port from FIRST_PORT on is free."""
+        """Start the server. Raises EmulationError where no port from FIRST_PORT on is free."""
         self._scheduler = scheduler
         options = (*NO_LIMIT, ("grpc.so_reuseport", 0))
         self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=options)

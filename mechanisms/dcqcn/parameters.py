@@ -105,9 +105,11 @@ def _ns3_rdma(name: str, source: str, line: int) -> DcqcnParameters:
 def _hpcc(
     alpha_us: int, cut_us: int, increase_us: int
 ) -> Callable[[str, str, int], DcqcnParameters]:
-    """That model's receiver echoes every mark; its sender cuts at most once in `cut_us`.
+    """Return the constructor of that model's parameter sets.
 
-    Two CNPs in an alpha period tell alpha as much as more would, and cost less.
+    Its receiver echoes every mark; its sender cuts at most once in `cut_us`. Two CNPs in an alpha
+    period have the same effect on alpha
+    as more would, and cost less.
     """
 
     def parameters(name: str, source: str, line: int) -> DcqcnParameters:

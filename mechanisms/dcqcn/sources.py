@@ -91,7 +91,9 @@ _NS3_RDMA = {
 
 
 def _hpcc(line: int, alpha: int, cut: int, increase: int) -> dict[str, Source]:
-    """What both sets of run.py have, and of the line that fills in its template three times."""
+    """Return the sources of both sets of run.py: common ones, and the three values set in
+    `line`.
+    """
     return {
         "min_rate_bps": _run(
             28, "MIN_RATE 1000Mb/s", "of a line below 100 Gb/s 1 %, or many flows could not share"

@@ -192,7 +192,7 @@ class QueuePairs:
     def __init__(
         self, times: SamplingTimes, places: Mapping[int, tuple[str, int]], stock: frozenset[int]
     ) -> None:
-        """Times are nanoseconds; addresses IPv4 as numbers."""
+        """Start without known pairs. Times are nanoseconds; addresses are IPv4 as numbers."""
         self.times = times
         self.counts = QueuePairCounts()
         self._places = places
@@ -224,9 +224,9 @@ class QueuePairs:
         self.elapse(now)
 
     def report(self, source: int, destination: int, destination_qp: int, source_qp: int) -> None:
-        """A host's agent says which of its queue pairs sends to a target; it knows better.
+        """Record a host agent's report of which of its queue pairs sends to a target.
 
-        It stands until it is withdrawn or another is made.
+        A report overrides what was observed, until it is withdrawn or replaced.
         """
         self.counts.reported += 1
         target = Target(destination, destination_qp)
@@ -235,7 +235,7 @@ class QueuePairs:
         self._settle_touched()
 
     def withdraw(self, source: int, destination: int, destination_qp: int) -> None:
-        """A host's agent takes its report back: the connection has ended."""
+        """Withdraw a host agent's report: the connection has ended."""
         target = Target(destination, destination_qp)
         said = self._reports.get(target)
         if said is not None and said.source == source:

@@ -200,7 +200,9 @@ class StockQueuePairs:
     def report(
         self, source: int, destination: int, destination_qp: int, source_qp: int | None
     ) -> Learned | None:
-        """A host's agent says which of its queue pairs sends to a target; None: no longer any."""
+        """Record which queue pair sends to a target, as a host's agent reports; None: no longer
+        any.
+        """
         if source_qp is None:
             self.logic.withdraw(source, destination, destination_qp)
         else:
@@ -213,7 +215,7 @@ class StockQueuePairs:
         return self._learned(dict(self.logic.answers()))
 
     def switched(self, on: bool, now: int) -> Learned | None:
-        """What is known stays with switches, which use it again when the mechanism is on."""
+        """Keep what is known in the switches, which use it again when the mechanism is on."""
         return None
 
     def totals(self) -> dict[str, int]:

@@ -18,7 +18,7 @@ HEADER = "iglb.h"
 
 
 def declarations() -> str:
-    """The header as cffi's `cdef` takes it."""
+    """Return the header as cffi's `cdef` takes it."""
     return re.sub(r"^#(?!define IGLB_FAR).*$", "", (CORE / HEADER).read_text(), flags=re.MULTILINE)
 
 
