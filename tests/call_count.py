@@ -15,5 +15,5 @@ def calls(run: Callable[[], object]) -> int:
 
 
 def total_calls(profile: cProfile.Profile) -> int:
-    """What a profile that has ended has counted."""
+    """Return the calls that a finished profile has counted."""
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]

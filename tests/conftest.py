@@ -146,7 +146,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _tier(item: pytest.Item) -> set[str]:
-    """The markers that a test has by its place, or because it needs root."""
+    """Return the markers that a test has by its place, or because it needs root."""
     path = item.path.relative_to(HERE).as_posix() if item.path.is_relative_to(HERE) else ""
     markers = {
         marker for marker, places in TIERS.items() if any(fnmatch(path, place) for place in places)
@@ -162,7 +162,7 @@ def absence(
     module: str | None = None,
     names: str = "anything",
 ) -> str:
-    """What a test with this `reference` marker lacks, "" if it can run."""
+    """Return what a test with this `reference` marker lacks, "" if it can run."""
     if module is not None and not importlib.util.find_spec(module):
         return f"no module {module}: {names}"
     if module is not None and not programs:
@@ -184,7 +184,7 @@ class SkipLedger:
         self.others: list[str] = []
 
     def problems(self) -> list[str]:
-        """What CI must not accept, one line each."""
+        """Return what CI must not accept, one line each."""
         found = [f"{test} was skipped" for test in self.others]
         skipped, most = len(self.reference), self.most_reference
         if most is not None and skipped > most:

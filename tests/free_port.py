@@ -10,6 +10,6 @@ _TAKEN = TcpPorts()
 
 
 def free_port() -> int:
-    """A port on loopback that is free, below those that the system gives away by itself."""
+    """Return a port on loopback that is free, below those that the system gives away by itself."""
     (port,) = _TAKEN.take(1, FIRST)
     return port

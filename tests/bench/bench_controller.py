@@ -105,7 +105,7 @@ def measure(k: int, mechanism: str, *, links: int = 12, install: bool = False) -
 
 
 def kinds_of_links(topology: Topology) -> dict[str, list[Link]]:
-    """A fat tree's links by what they join, in the topology's order."""
+    """Return a fat tree's links by what they join, in the topology's order."""
     found: dict[str, list[Link]] = {"host": [], "leaf-agg": [], "agg-core": []}
     for link in topology.links:
         ends = [end.node for end in (link.a, link.b) if topology.is_switch(end.node)]

@@ -49,7 +49,7 @@ class Round:
 
 
 def enter_namespace() -> None:
-    """A new network namespace for this process and its children, with two veth pairs."""
+    """Enter a new network namespace with two veth pairs, for this process and its children."""
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
         raise SystemExit("error: a new network namespace needs root")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -69,7 +69,7 @@ def compile_tools(folder: Path) -> None:
 
 @contextmanager
 def bare(forwarder: Path) -> Iterator[int]:
-    """The yardstick between near1 and near2, ready; its pid."""
+    """Run the yardstick between near1 and near2; yield its pid once it is ready."""
     command = [str(forwarder), "near1", "near2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -83,7 +83,7 @@ def bare(forwarder: Path) -> Iterator[int]:
 
 @contextmanager
 def daemon(folder: Path) -> Iterator[int]:
-    """The switch as users run it, on near1 and near2, with routes from P4Runtime; its pid."""
+    """Run the switch as users do, on near1 and near2, with routes from P4Runtime; yield its pid."""
     ready, log = folder / "ready", folder / "log"
     ready.unlink(missing_ok=True)
     address = "127.0.0.1:9559"  # the namespace is ours alone

@@ -85,7 +85,7 @@ def _die_with_parent() -> None:
 
 @contextmanager
 def process(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A child that has said its first line, ended with the block."""
+    """Run a child for the block, which begins when the child has printed its first line."""
     child = subprocess.Popen(
         command, cwd=ROOT, text=True, stdout=subprocess.PIPE, preexec_fn=_die_with_parent, **options
     )
@@ -102,9 +102,9 @@ def process(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str
 
 @contextmanager
 def two_namespaces(*, hops: bool = False) -> Iterator[list[int]]:
-    """Processes in two namespaces with addresses, whose `b0` a veth pair joins.
+    """Yield processes in two namespaces with addresses, whose `b0` a veth pair joins.
 
-    `hops`: what stands for a path of five switches is between them (hop_writer.bpf.c).
+    `hops`: a stand-in for a path of five switches is between them (hop_writer.bpf.c).
     """
     hold = ["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"]
     with ExitStack() as stack:
@@ -154,7 +154,9 @@ def clients(held: list[int], folder: Path, *options: str) -> Iterator[list[Endpo
 
 
 def settings_of(control: str) -> dict[str, Any]:
-    """What a queue pair is opened with: congestion control that has nothing to hold back here."""
+    """Return the settings of a queue pair whose congestion control has nothing to hold back
+    here.
+    """
     if control == "encc":
         return {"congestion_control": {"encc": encc_parameters(LINE_BPS, BASE_RTT_NS).fields()}}
     if control == "dcqcn":
@@ -189,7 +191,7 @@ def one_round(ends: list[EndpointClient], messages: int, control: str = "") -> d
 
 
 def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
-    """The median of each number."""
+    """Return the median of each number."""
     return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
 
 

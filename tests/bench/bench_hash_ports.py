@@ -68,7 +68,7 @@ def of_fabric(name: str, text: str, counts: tuple[int, ...]) -> list[dict[str, A
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """The numbers as people read them."""
+    """Print the numbers for people."""
     print(f"{'fabric':24} {'flows':>8} {'ms':>22} {'tries a flow':>13} {'kept':>6} {'none':>5}")
     for row in rows:
         ms = row["ms"]

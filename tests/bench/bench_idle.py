@@ -37,7 +37,7 @@ LIMIT = 0.05  # of one core, for 20 switches
 
 
 def enter_namespace() -> None:
-    """A new network namespace for this process and its children."""
+    """Enter a new network namespace, for this process and its children."""
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
         raise SystemExit("error: a new network namespace needs root")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -58,7 +58,7 @@ def make_links(switches: int) -> None:
 
 @contextmanager
 def daemons(switches: int, folder: Path) -> Iterator[list[int]]:
-    """That many daemons, ready; their pids."""
+    """Run that many daemons; yield their pids once they are ready."""
     with ExitStack() as stack:
         processes = []
         for n in range(switches):
@@ -84,7 +84,7 @@ def daemons(switches: int, folder: Path) -> Iterator[list[int]]:
 
 @contextmanager
 def controller(address: str) -> Iterator[None]:
-    """A session as primary with one switch, which gets its program."""
+    """Hold a session as primary with one switch, which gets its program."""
     requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
     election_id = p4r.Uint128(low=1)
     with grpc.insecure_channel(address) as channel:

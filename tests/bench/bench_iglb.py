@@ -73,7 +73,9 @@ def verify(planner: Planner, plan: Plan, most: int | None) -> None:
 
 
 def ring(hosts: int, pairs: int, seed: int) -> DeclaredJob:
-    """A job whose hosts are one ring in random order, so that each sends and receives once."""
+    """Return a job whose hosts are one ring in random order, so that each sends and receives
+    once.
+    """
     to = fabrics.derangement(hosts, np.random.default_rng(seed))
     return fabrics.job(np.arange(hosts), to, pairs, SIZE)
 
@@ -168,13 +170,13 @@ def run(rounds: int, seeds: int, small: bool) -> dict[str, Any]:
 
 
 def shown(ms: dict[str, float], digits: int) -> str:
-    """Times as people read them."""
+    """Format times for people."""
     median, least, most = (f"{ms[key]:.{digits}f}" for key in ("median", "least", "most"))
     return f"{median} [{least}, {most}]"
 
 
 def show(result: dict[str, Any]) -> None:
-    """The numbers as people read them."""
+    """Print the numbers for people."""
     print("CPU ms: median [least, most]; each plan verified: one flow a link at most")
     for name, row in result["fabrics"].items():
         times = "   ".join(

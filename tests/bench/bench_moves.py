@@ -37,7 +37,7 @@ RANK = Callable[[], Any]
 
 
 def communicator(job: RankJob, rate_bps: int) -> Any:
-    """A rank of the job of switches, by blocks at a rate or (0) by sums."""
+    """Return a rank of the job of switches, by blocks at a rate or (0) by sums."""
     assert job.worker is not None
     made = Communicator(job.worker, job.gateway, job.address, timeout_s=job.timeout_s,
                         block_rate_bps=rate_bps)  # fmt: skip
@@ -48,7 +48,7 @@ def communicator(job: RankJob, rate_bps: int) -> Any:
 
 
 def ring(jobs: list[RankJob], job: RankJob) -> Any:
-    """A rank of the ring, over RDMA if it has a card."""
+    """Return a rank of the ring, over RDMA if it has a card."""
     addresses = [(each.address, PORT) for each in jobs]
     made = Ring(job.rank, addresses, listen(*addresses[job.rank]), lanes=job.lanes,
                 rdma=job.rdma())  # fmt: skip
@@ -73,7 +73,7 @@ def times(pool: ThreadPoolExecutor, jobs: list[RankJob], make: Any, size: int, r
 
 
 def jobs_for(fabric: Fabric, transport: Transport) -> list[RankJob]:
-    """What each rank of a job is told."""
+    """Return the settings of each rank of a job."""
     return list(jobs_of(Request(transport, Training()), fabric))
 
 

@@ -114,7 +114,7 @@ def drop_times() -> list[tuple[float, str]]:
 
 
 def number_of(frame: bytes) -> int | None:
-    """The number of one of our packets."""
+    """Return the number of one of our packets."""
     if len(frame) < 46 or frame[12:14] != b"\x08\x00" or frame[23] != 17:
         return None
     return int.from_bytes(frame[42:46], "big") if frame[36:38] == PORT.to_bytes(2, "big") else None
@@ -125,7 +125,7 @@ def number_of(frame: bytes) -> int | None:
 
 @contextmanager
 def up(topology: Topology, program: CompiledProgram) -> Iterator[Session]:
-    """The topology in namespaces."""
+    """Run the topology in namespaces."""
     session = Session(topology, Target.SOFTSWITCH)
     try:
         session.claim()
@@ -200,7 +200,7 @@ def waits(session: Session) -> int:
 def in_virtual_time(
     more: str, program: CompiledProgram, sent: Sequence[Sent], seconds: float
 ) -> Seen:
-    """The same as a script, with links as slow as in real time."""
+    """Run the same as a script, with links as slow as in real time."""
     run = read_run(FABRIC.format(scale=SCALE, more=more))
     simulation = Simulation(run, program, time_scale=SCALE, until_ps=int(seconds * 1e12))
     engine = simulation.engine

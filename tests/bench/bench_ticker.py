@@ -52,7 +52,7 @@ def busy(processes: int) -> Iterator[None]:
 
 @contextmanager
 def daemon(folder: Path, period_us: int) -> Iterator[str]:
-    """A switch that ticks, ready; its address."""
+    """Run a switch that ticks; yield its address once it is ready."""
     ready, log = folder / "ready", folder / "log"
     command = [sys.executable, "-m", "softswitch", str(l3.GOLDEN), "--p4info", str(l3.P4INFO)]
     command += ["--log-file", str(log), "--", "--grpc-server-addr", "127.0.0.1:0"]

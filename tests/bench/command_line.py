@@ -10,7 +10,7 @@ INTERRUPTED = 130
 
 
 def count(text: str) -> int:
-    """An argument: a whole number, at least 1. Raises what argparse reports."""
+    """Parse an argument: a whole number, at least 1. Raises what argparse reports."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is less than 1")
@@ -18,7 +18,7 @@ def count(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """An argument: a time above 0. Raises what argparse reports."""
+    """Parse an argument: a time above 0. Raises what argparse reports."""
     number = float(text)
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is no time to measure for")

@@ -179,12 +179,12 @@ def main() -> int:
 
 
 def numbers(text: str) -> list[int]:
-    """An argument: seeds, with commas. Raises what argparse reports."""
+    """Parse an argument: seeds, with commas. Raises what argparse reports."""
     return [int(each) for each in text.split(",")]
 
 
 def controls(text: str) -> list[str]:
-    """An argument: names of `CONTROLS`, with commas. Raises what argparse reports."""
+    """Parse an argument: names of `CONTROLS`, with commas. Raises what argparse reports."""
     names = text.split(",")
     unknown = [each for each in names if each not in CONTROLS]
     if unknown:

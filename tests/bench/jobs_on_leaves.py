@@ -36,12 +36,16 @@ jobs:
 
 
 def run_text(*, spines: int, hosts: int, iglb: str, until: str, jobs: str) -> str:
-    """A run file: 100 Gb/s, PFC, so many hosts a leaf; `jobs`: its list, `iglb`: its setting."""
+    """Return a run file: 100 Gb/s, PFC, so many hosts a leaf; `jobs`: its list, `iglb`: its
+    setting.
+    """
     return _RUN.format(spines=spines, hosts=hosts, iglb=iglb, until=until, jobs=jobs)
 
 
 def program_of(text: str) -> CompiledProgram:
-    """The fabric's program for such a run, and all that differ from it in jobs and iglb's words."""
+    """Return the program of such a run, and of all that differ from it in jobs and iglb's words
+    only.
+    """
     return CompiledProgram.of(compile_p4(FABRIC, defines=defines(read_run(text).topology)))
 
 

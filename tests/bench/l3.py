@@ -26,14 +26,14 @@ def routes() -> list[tuple[int, int]]:
 
 
 def switch(config: CoreConfig | None = None) -> SwitchCore:
-    """A switch with the compiled program and its routes."""
+    """Return a switch with the compiled program and its routes."""
     core = SwitchCore(config or CoreConfig())
     load(core, build_pipeline(Bmv2Program.from_json(GOLDEN)))
     return core
 
 
 def load(core: SwitchCore, so: Path) -> None:
-    """Loads a compiled l3 and fills its table."""
+    """Load a compiled l3 and fill its table."""
     descriptor = core.load(so)
     table = descriptor.table("I.route")
     forward = next(a.index for a in descriptor.actions if a.name == "I.fwd")
@@ -44,7 +44,7 @@ def load(core: SwitchCore, so: Path) -> None:
 
 
 def write_routes(address: str) -> None:
-    """Writes the same routes over P4Runtime into a daemon that runs l3."""
+    """Write the same routes over P4Runtime into a daemon that runs l3."""
     import grpc
 
     from softswitch import Switch

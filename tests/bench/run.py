@@ -33,7 +33,7 @@ class Line:
 
 
 def script(name: str, *arguments: str) -> dict[str, Any]:
-    """The JSON that one benchmark prints."""
+    """Return the JSON that one benchmark prints."""
     command = [sys.executable, str(HERE / name), "--json", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:

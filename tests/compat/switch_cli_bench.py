@@ -29,7 +29,7 @@ class Bench:
         return SwitchShell(connection, diagnostics)
 
     def done(self, *lines: str) -> list[str]:
-        """What the lines print."""
+        """Return what the lines print."""
         self.shell.stdout = output = io.StringIO()
         for line in lines:
             self.shell.onecmd(line)
@@ -46,7 +46,7 @@ def compile_into(folder: Path, program: Path) -> Path:
 
 @contextmanager
 def bench_of(compiled: Path) -> Iterator[Bench]:
-    """A switch that runs what `compile_into` made."""
+    """Run a switch with what `compile_into` made."""
     json, p4info = (compiled / name for name in ("lab.json", "lab.p4info.txtpb"))
     ports = {1: "s1-eth1", 2: "s1-eth2"}
     with ExitStack() as stack:

@@ -49,7 +49,9 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
 @pytest.fixture
 def others(tmp_path: Path) -> Path:
-    """A checkout: a program that needs a definition, one that is wrong, and parts of them."""
+    """Return a checkout: a program that needs a definition, one that is wrong, and parts of
+    them.
+    """
     folder = tmp_path / "others"
     (folder / "sub").mkdir(parents=True)
     (folder / "include").mkdir()

@@ -24,7 +24,9 @@ def lab_files(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def labs(tmp_path: Path) -> Path:
-    """A lab with its program a folder above, one that has none, and a text that is no lab."""
+    """Return a lab with its program a folder above, one that has none, and a text that is no
+    lab.
+    """
     lab = tmp_path / "routing"
     (lab / "commands").mkdir(parents=True)
     (lab / "lab.p4").write_text((LAB / "lab.p4").read_text())

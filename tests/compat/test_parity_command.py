@@ -35,7 +35,7 @@ def test_what_can_not_be_run_is_refused_before_anything_is_compiled(
 
 @pytest.fixture
 def without_reference(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A PATH without p4c and BMv2."""
+    """Set a PATH without p4c and BMv2."""
     for tool in ("gcc", "cc", "as", "ld", "cpp"):
         found = Path("/usr/bin") / tool
         if found.exists():

@@ -25,7 +25,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def bmv2(tmp_path: Path) -> Iterator[str]:
-    """A BMv2 that runs the lab's program, and no controller; P4Runtime's address."""
+    """Run a BMv2 with the lab's program and no controller; yield P4Runtime's address."""
     compile_into(tmp_path, LAB / "lab.p4")
     address = f"127.0.0.1:{free_port()}"
     command = ["simple_switch_grpc", "--no-p4", "--thrift-port", str(free_port())]

@@ -34,7 +34,7 @@ def cli(*arguments: str, commands: str = "") -> subprocess.CompletedProcess[str]
 
 @pytest.fixture(scope="module")
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A fabric with its prompt open; P4Runtime's address by switch."""
+    """Run a fabric with its prompt open; yield P4Runtime's address by switch."""
     folder = tmp_path_factory.mktemp("cli")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(run_state.RUN_ROOT_VARIABLE, str(folder / "run"))

@@ -58,7 +58,7 @@ MIXED = [
 
 
 def read_file(bench: Bench, path: Path, lines: Sequence[str]) -> list[str]:
-    """What the lines print as a file."""
+    """Return what the lines print when they come from a file."""
     path.write_text("".join(f"{line}\n" for line in lines))
     bench.shell.stdout = output = io.StringIO()
     with path.open("rb") as file:

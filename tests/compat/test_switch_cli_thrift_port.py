@@ -32,7 +32,7 @@ def cli(*arguments: str, commands: str = "") -> subprocess.CompletedProcess[str]
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program's JSON alone: P4Info is the daemon's to make."""
+    """Return the program's JSON alone: the daemon derives P4Info."""
     return compile_into(tmp_path_factory.mktemp("lab"), LAB / "lab.p4") / "lab.json"
 
 

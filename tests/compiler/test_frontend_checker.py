@@ -28,7 +28,7 @@ def check_text(tmp_path: Path, text: str) -> frontend.CheckedProgram:
 
 
 def check_body(tmp_path: Path, body: str, local: str = "", top: str = "") -> ast.ControlDecl:
-    """The checked control C with `body` in its apply."""
+    """Return the checked control C with `body` in its apply."""
     checked = check_text(
         tmp_path,
         f'#include "one_control.p4"\n{top}\ncontrol C(inout H hdr) {{ {local} apply {{ {body} }} }}'

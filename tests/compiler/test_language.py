@@ -91,7 +91,7 @@ PROGRAMS = [read(test) for test in sorted(HOME.glob("*.stf"))]
 
 
 def page() -> str:
-    """The text of docs/LANGUAGE.md."""
+    """Return the text of docs/LANGUAGE.md."""
     rows: list[str] = []
     notes: list[str] = []
     endings: list[str] = []

@@ -63,7 +63,7 @@ class Case:
     packet: str = IN
 
     def write(self, folder: Path) -> Path:
-        """The program as a file."""
+        """Return the program as a file."""
         source = folder / "case.p4"
         parts = {
             part: getattr(self, part)

@@ -18,7 +18,7 @@ def program_of(text: str) -> ast.Program:
 
 
 def shape(expr: ast.Expr) -> str:
-    """The tree of an expression with every operator in parentheses."""
+    """Return the tree of an expression with every operator in parentheses."""
     match expr:
         case ast.Name():
             return expr.name

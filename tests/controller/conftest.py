@@ -111,7 +111,7 @@ TARGETS = [
 
 @pytest.fixture(params=TARGETS)
 def switches(request: Any, tmp_path: Path) -> Iterator[Switches]:
-    """Starts switches of both targets (BMv2 only where it is installed)."""
+    """Start switches of both targets (BMv2 only where it is installed)."""
     started = Switches(request.param, tmp_path)
     yield started
     started.stop()
@@ -119,7 +119,7 @@ def switches(request: Any, tmp_path: Path) -> Iterator[Switches]:
 
 @pytest.fixture
 def softswitches(tmp_path: Path) -> Iterator[Switches]:
-    """Starts switches of ours only."""
+    """Start switches of ours only."""
     started = Switches("softswitch", tmp_path)
     yield started
     started.stop()
@@ -133,7 +133,7 @@ def fabric(switches: Switches, topology: Topology) -> dict[str, str]:
 
 @pytest.fixture
 def wait_for() -> Callable[[Callable[[], bool]], None]:
-    """Polls a condition until it holds; fails when only a fault can take so long."""
+    """Return a function that polls a condition, and fails when only a fault can take so long."""
 
     def wait(condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_SECONDS

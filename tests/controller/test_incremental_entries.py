@@ -91,7 +91,7 @@ def learned_entry(number: int) -> TableEntry:
 
 @st.composite
 def _cases(draw: st.DrawFn) -> Fabric:
-    """A fabric of which no switch is ready yet."""
+    """Draw a fabric of which no switch is ready yet."""
     classes = {
         "roce": {"dscp": 26, "queue": 3, **draw(st.sampled_from(CLASSES))},
         "rest": {"queue": 0},
@@ -195,7 +195,7 @@ classes:
 
 
 def counted() -> Iterator[tuple[FabricModel, list[Counting]]]:
-    """A fat tree that is up, its parts counting from here."""
+    """Yield a fat tree that is up, its parts counting from here."""
     topology: Topology = topologies.loads(TREE)
     model = FabricModel(topology, WHOLE, TargetFacts(priorities=8), FabricPolicy.of(topology))
     parts = [Counting(part) for part in model.parts]

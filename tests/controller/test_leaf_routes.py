@@ -76,7 +76,7 @@ def test_what_is_so_already_and_a_hosts_link_change_no_row() -> None:
 
 
 def slowest_ps(topology: Topology, routes: Routes, switch: str, leaf: str) -> int:
-    """The slowest round trip, by walking every way."""
+    """Return the slowest round trip, found by walking every way."""
     if switch == leaf:
         return 0
     found = []

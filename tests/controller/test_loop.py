@@ -100,7 +100,7 @@ def counting() -> Counting:
 
 @pytest.fixture
 def loop(program: CompiledProgram, topology: Topology, counting: Counting) -> ControlLoop:
-    """A fabric with one mechanism that learns and one that does not, all switches ready."""
+    """Return a fabric with one mechanism that learns and one that does not, all switches ready."""
     parts = (Part("learns", counting), Part("does not", None))
     made = ControlLoop(FabricModel(topology, program.p4info, parts=parts))
     for switch in topology.switches:

@@ -57,7 +57,7 @@ class Ours:
 def play(
     switches: Any, topology: Topology, program: CompiledProgram
 ) -> Callable[[Callable[[Ours], Any]], None]:
-    """Runs a story with a fabric that is up."""
+    """Return a function that runs a story with a fabric that is up."""
     addresses = switches.start_all(topology)
 
     def run(story: Callable[[Ours], Any]) -> None:

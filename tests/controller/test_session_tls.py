@@ -47,7 +47,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Pat
 
 @pytest.fixture(scope="module")
 def address(files: dict[str, tuple[Path, Path]]) -> Iterator[str]:
-    """A switch that wants a certificate of its clients."""
+    """Run a switch that wants a certificate of its clients; yield its address."""
     cert, key = map(str, files["switch"])
     where = f"127.0.0.1:{free_port()}"
     start = [sys.executable, "-m", "softswitch", "--device-id", str(DEVICE), "--no-p4", "--"]

@@ -24,7 +24,7 @@ THEIRS = 1
 
 
 def change(number: int, operation: Operation = Operation.INSERT) -> Change:
-    """An entry of its own for each number."""
+    """Return an entry of its own for each number."""
     forward = call("forward_to", port=1, src_mac=1, dst_mac=2)
     return Change(operation, TableEntry("next_hop", match(next_hop=Exact(number)), forward))
 

@@ -13,7 +13,7 @@ from emulation.run_state import Run
 
 @pytest.fixture
 def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Records and logs of runs live below the test's own directory, which is returned."""
+    """Keep records and logs of runs below the test's own directory, which is returned."""
     monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
     monkeypatch.setenv(run_state.LOG_ROOT_VARIABLE, str(tmp_path / "log"))
     return tmp_path
@@ -21,7 +21,7 @@ def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(roots: Path) -> Iterator[Run]:
-    """A run of this process, taken down afterwards."""
+    """Yield a run of this process, taken down afterwards."""
     lock, _ = teardown.claim()
     started = Run.start(lock, "test")
     yield started

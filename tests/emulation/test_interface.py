@@ -17,7 +17,7 @@ NAME = "pace0"
 
 @pytest.fixture
 def host() -> Iterator[int]:
-    """A process in a namespace of its own, with one end of a veth that is up."""
+    """Run a process in a namespace of its own, with one end of a veth that is up."""
     process = subprocess.Popen(
         ["unshare", "--net", "sh", "-c", "echo here; exec cat"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -102,7 +102,7 @@ def sent(path: Path) -> list[bytes]:
 def simulated(
     run: RunFile, program: CompiledProgram
 ) -> tuple[Sequence[Mapping[str, Any]], dict[str, list[bytes]]]:
-    """The same of virtual time."""
+    """Return the same from virtual time."""
     simulation = Simulation(run, program, time_scale=SCALE)
     nodes = {simulation.fabric.nodes[host.name]: host.name for host in run.topology.hosts}
     for node in nodes:

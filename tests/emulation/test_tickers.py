@@ -120,7 +120,7 @@ def test_a_wrong_call_of_the_process_is_one_line(arguments: list[str], says: str
 
 @pytest.fixture
 def ticking(run: Run) -> Iterator[Network]:
-    """A network whose s1 has the pair of a BMv2 switch, and nobody behind it yet."""
+    """Yield a network whose s1 has the pair of a BMv2 switch, and nothing behind it yet."""
     topology = topologies.loads(TOPOLOGY)
     net = Network(topology, run)
     net.build(
@@ -238,7 +238,7 @@ def test_a_crashed_run_leaves_no_ticker(roots: Path) -> None:
 
 
 def ticked(session: Session) -> dict[str, int]:
-    """What came in by the tickers' port of each switch that has a program."""
+    """Count what came in by the tickers' port of each switch that has a program."""
     names = list(session.network.switches)
     cells = session.controller.read_cells("port_rx", {name: [TICKER_PORT] for name in names})
     return {name: cells[name][TICKER_PORT] for name in names}

@@ -81,7 +81,7 @@ def session(roots: Path) -> Iterator[Session]:
 
 @contextmanager
 def python(session: Session, host: str, code: str, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A script in a host's namespace."""
+    """Run a script in a host's namespace."""
     name = session.network.namespace_name(host)
     command = ["ip", "netns", "exec", name, sys.executable, "-c", code, *words]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -20,6 +20,6 @@ def whole_fabric() -> CompiledProgram:
 
 @pytest.fixture
 def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of this test leave their records and logs below its folder."""
+    """Keep records and logs of this test's runs below its folder."""
     monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
     monkeypatch.setenv(run_state.LOG_ROOT_VARIABLE, str(tmp_path / "log"))

@@ -55,7 +55,7 @@ def items(): return [Item(f.__name__, f.__name__, 4, "as it should be", f) for f
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Any:
-    """A lab whose items are these functions of GRADING, and a program that compiles."""
+    """Return a lab whose items are these functions of GRADING, and a program that compiles."""
 
     def lab(*tried: str) -> tuple[Path, Path]:
         folder = tmp_path / "made-up"

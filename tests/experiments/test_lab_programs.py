@@ -69,7 +69,7 @@ def write(labs: Path, *variants: str, lab: str = "") -> loader.Lab:
 
 
 def own(lab: loader.Lab) -> dict[str, OwnProgram]:
-    """What each variant's switches run and hold."""
+    """Return the program and entries of each variant's switches."""
     there = lab.variants(Runtime.SIMULATOR)
     return {p.variant.name: p.run_file(lab.folder).topology.own for p in there}
 

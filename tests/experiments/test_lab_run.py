@@ -61,7 +61,7 @@ def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Bench:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The small lab, run once with all variants and seeds."""
+    """Run the small lab once with all variants and seeds."""
     root = tmp_path_factory.mktemp("whole")
     small_lab.write(root / "labs")
     command = [sys.executable, "-m", "weft.cli", "lab", "run", "small"]

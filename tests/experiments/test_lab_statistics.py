@@ -154,7 +154,7 @@ def test_a_check_of_what_did_not_run_or_failed_says_so() -> None:
 
 
 def paired(fast: list[float | None], slow: list[float | None]) -> Table:
-    """A table in which two variants ran with the same seeds."""
+    """Return a table in which two variants ran with the same seeds."""
     runs = [
         Finished(variant, seed, Runtime.SIMULATOR, 1, None, {"time": Measured(value, "us")})  # type: ignore[arg-type]
         for variant, values in ((FAST, fast), (SLOW, slow))

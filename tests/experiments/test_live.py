@@ -80,7 +80,7 @@ def program() -> CompiledProgram:
 
 
 def port(depths: list[int]) -> PortSeries:
-    """A queue looked at every microsecond."""
+    """Return a queue sampled every microsecond."""
     at = np.arange(len(depths), dtype=np.int64) * US
     return PortSeries("s1", 4, at, np.array(depths, dtype=np.int64), max(depths), None)
 
@@ -273,7 +273,7 @@ class Teller:
             self.action()
 
     def left(self) -> list[str]:
-        """What there still is of the run."""
+        """Return what is left of the run."""
         namespaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
         pins = Path("/sys/fs/bpf").glob(f"weft-{self.run}*")
         links = subprocess.run(["ip", "link", "show"], capture_output=True, text=True).stdout

@@ -32,7 +32,7 @@ NONE = "congestion_control: none"
 
 
 def shipped(until: str = "150us", **changes: str) -> RunFile:
-    """The run file that comes with Weft, with packets as namespaces carry them."""
+    """Return the run file that comes with Weft, with packets as namespaces carry them."""
     text = (DIRECTORY / "two-interfaces.yaml").read_text()
     for before, after in {
         "mtu: 4200B": "mtu: 2200B",

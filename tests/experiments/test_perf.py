@@ -22,14 +22,14 @@ RETH, AETH = 16, 4
 
 
 def measured(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    """What `weft perf ... --json` in the simulator says."""
+    """Return the result of `weft perf ... --json` in the simulator."""
     assert cli.main(["perf", *words, "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
 def way_ps(wire_bytes: int) -> int:
-    """A packet's time from h1 to h2: two links, which store and forward."""
+    """Return a packet's time from h1 to h2: two links, which store and forward."""
     return 2 * (wire_bytes * PS_PER_BYTE + DELAY_PS)
 
 

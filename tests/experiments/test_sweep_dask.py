@@ -56,7 +56,7 @@ def program() -> CompiledProgram:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A scheduler and two workers; the scheduler's address."""
+    """Run a scheduler and two workers; yield the scheduler's address."""
     folder = tmp_path_factory.mktemp("dask")
     about = folder / "scheduler.json"
     # A run that ends its worker is not given to the next one.

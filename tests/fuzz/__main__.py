@@ -24,7 +24,7 @@ PART = {"json": 4000, "p4info": 4000, "packets": 1500, "requests": 400}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0: nothing found, 1: something, 2: wrong arguments, 130: ended by Ctrl-C."""
+    """Return 0: nothing found, 1: something, 2: wrong arguments, 130: ended by Ctrl-C."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=(__doc__ or "").partition("\n")[0]
     )

@@ -21,7 +21,7 @@ Path = tuple[str | int, ...]
 
 
 def paths(node: object, path: Path = ()) -> Iterator[Path]:
-    """The places of all values, the document's own first."""
+    """Yield the places of all values, the document's own first."""
     yield path
     if isinstance(node, dict):
         for key, value in node.items():
@@ -33,14 +33,14 @@ def paths(node: object, path: Path = ()) -> Iterator[Path]:
 
 
 def at_path(document: Any, path: Path) -> Any:
-    """The value at a place."""
+    """Return the value at a place."""
     for step in path:
         document = document[step]
     return document
 
 
 def mutate(document: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """A copy with one to three places changed."""
+    """Return a copy with one to three places changed."""
     changed = copy.deepcopy(document)
     for _ in range(chance.choice((1, 1, 2, 3))):
         _change(changed, chance)
@@ -75,7 +75,7 @@ def _change(document: dict[str, Any], chance: random.Random) -> None:
 
 
 def _lead_astray(document: dict[str, Any], everywhere: list[Path], chance: random.Random) -> None:
-    """What follows a node or state becomes another one: also one before it."""
+    """Replace the successor of a node or state by another one, maybe by one before it."""
     places = [
         path
         for path in everywhere

@@ -218,7 +218,7 @@ class RequestDraw:
         return update
 
     def entity(self) -> p4r.Entity:
-        """An entity that P4Info allows, mostly."""
+        """Draw an entity that P4Info allows, mostly."""
         chance, info = self.chance, self.p4info
         entity = p4r.Entity()
         kinds: list[Callable[[p4r.Entity], None]] = [self._pre]

@@ -22,7 +22,7 @@ _WHOLE = {
 
 
 def parts(message: Message) -> Iterator[Message]:
-    """The message and all messages inside of it."""
+    """Yield the message and all messages inside of it."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is None or field.message_type.GetOptions().map_entry:

@@ -155,7 +155,7 @@ class _Lines:
         self.hung = False
 
     def next(self, seconds: float) -> str | None:
-        """The next line; None at the end, or when it does not come (`hung`)."""
+        """Return the next line; None at the end, or when it does not come (`hung`)."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._rest:
             if not self._selector.select(max(0.0, deadline - time.monotonic())):

@@ -71,7 +71,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 
 def card_of(host: Host, place: int, maps: PinnedMaps | None, line_rate_bps: int = 0) -> Endpoint:
-    """An endpoint of this process with both of a host's interfaces."""
+    """Return an endpoint of this process with both of a host's interfaces."""
 
     def opened() -> Endpoint:
         first, second = (

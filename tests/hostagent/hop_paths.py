@@ -79,7 +79,7 @@ class Between:
         return self.sent * SENT_BYTES * 8e9 / self.ns / (self.hop.units * RATE_UNIT_BPS)
 
     def queue_share(self, round_trip_ns: float) -> float:
-        """What waits, as a share of what its line carries in a round trip."""
+        """Return the backlog as a share of what its line carries in a round trip."""
         carries = self.hop.units * RATE_UNIT_BPS * round_trip_ns / 8e9
         return self.queue * QUEUE_BYTES / carries
 

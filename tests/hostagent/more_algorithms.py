@@ -34,7 +34,7 @@ LISTENER: Mapping[str, int] = {"line_rate": NO_LIMIT, "min_rate": 1}
 
 @cache
 def built() -> Built:
-    """The list with these algorithms, and what is built with it."""
+    """Return the list with these algorithms, and what is built with it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WEFT_CACHE_DIR", str(CACHE))
         return own_algorithm.built(*(own_algorithm.read(HERE / f"{name}.h") for name in NAMES))

@@ -36,7 +36,7 @@ class Alone:
 
     @classmethod
     def begun(cls, name: str, fields: Mapping[str, int], now: int) -> Alone:
-        """A fresh state of these parameters."""
+        """Create a fresh state with these parameters."""
         alone = cls(name, {})
         params = pack(alone.ffi, {name: fields})
         alone.lib.cc_start(alone.place, alone.state, alone.ffi.addressof(params, name), now)
@@ -49,7 +49,7 @@ class Alone:
         self.lib.cc_replay(self.place, step, 1, told, self.state, self.ffi.NULL)
 
     def rate_at(self, now: int) -> int:
-        """What it allows, in bits/s."""
+        """Return the allowed rate, in bits/s."""
         step = self.ffi.new("struct cc_step *", {"now": now, "asks": 1})
         rate = self.ffi.new("uint64_t *")
         self.lib.cc_replay(self.place, step, 1, self.ffi.NULL, self.state, rate)
@@ -63,7 +63,7 @@ class Alone:
 
 
 def header(name: str) -> Replay:
-    """An algorithm of the list as the installed card has it, on many states at once."""
+    """Return an algorithm of the list as the installed card has it, on many states at once."""
     module = native()
     return Replay(name, module.ffi, module.lib)
 

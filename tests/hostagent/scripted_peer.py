@@ -68,13 +68,13 @@ class ScriptedPeer:
         return self.next() is None
 
     def expect(self, *wanted: tuple[Opcode, int]) -> list[Layer]:
-        """It sends exactly these, (opcode, PSN), and then nothing more."""
+        """Check that the card sends exactly these, (opcode, PSN), and then nothing more."""
         found = self.all()
         assert [(Opcode(p[BTH].opcode), p[BTH].psn) for p in found] == list(wanted)
         return found
 
     def expect_ack(self, psn: int, msn: int, syndrome: int = Syndrome.ACK) -> Layer:
-        """It sends one acknowledgement and nothing else."""
+        """Check that the card sends one acknowledgement and nothing else."""
         (packet,) = self.expect((Opcode.ACK, psn))
         assert (packet[AETH].syndrome, packet[AETH].msn) == (syndrome, msn)
         return packet
@@ -92,7 +92,7 @@ class ScriptedPeer:
         src: str = "10.0.1.2",
         **bth: Any,
     ) -> bytes:
-        """A packet of the peer with a right ICRC; the bytes among its layers are padded."""
+        """Return a packet of the peer with a right ICRC; the bytes among its layers are padded."""
         packet: Any = (
             Ether(src="02:01:00:00:00:01", dst="02:00:0a:00:01:01")
             / IP(src=src, dst="10.0.1.1", tos=26 << 2 | (3 if ce else 2), flags="DF")
@@ -115,20 +115,20 @@ class ScriptedPeer:
         assert self.send(Opcode.ACK, psn, AETH(syndrome=int(syndrome), msn=msn), *more)
 
     def missing(self, psn: int, arrived: list[int]) -> None:
-        """A NAK of selective repeat: `psn` is missing, `arrived` are there."""
+        """Send a NAK of selective repeat: `psn` is missing, `arrived` are there."""
         base = psn + 1
         bits = sum(1 << (127 - (n - base)) for n in arrived)
         self.ack(psn, Syndrome.SEQUENCE_ERROR, 0, NakBitmap(base=base & 0xFFFFFF, bits=bits))
 
     def write(self, opcode: Opcode, psn: int, address: int, rkey: int, data: bytes) -> bool:
-        """A WRITE in one packet."""
+        """Send a WRITE in one packet."""
         layers: list[Layer | bytes] = [RETH(address=address, rkey=rkey, length=len(data))]
         if opcode is Opcode.WRITE_ONLY_IMM:
             layers.append(ImmDt(immediate=0xDEADBEEF))
         return self.send(opcode, psn, *layers, data)
 
     def read(self, psn: int, address: int, rkey: int, length: int) -> bool:
-        """A READ request."""
+        """Send a READ request."""
         layer = RETH(address=address, rkey=rkey, length=length)
         return self.send(Opcode.READ_REQUEST, psn, layer)
 

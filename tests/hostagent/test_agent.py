@@ -222,7 +222,7 @@ def test_all_hosts_get_the_program_or_none(wire: Wire, interface: str, says: str
 
 
 def loading(wire: Wire) -> subprocess.Popen[str]:
-    """An agent that has loaded its program, and waits for hosts at its standard input."""
+    """Start an agent that has loaded its program, and waits for hosts at its standard input."""
     started = subprocess.Popen(
         agent.command(wire.pins), cwd=agent.ROOT, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

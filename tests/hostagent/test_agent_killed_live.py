@@ -69,14 +69,14 @@ class Transfer:
 
 
 def slot_of(pair: Joined, maps: PinnedMaps, plane: int = 1) -> Slot:
-    """What the kernel has of a plane of h1's."""
+    """Return the kernel's slot of one of h1's planes."""
     local = pair.one.config.interfaces[plane].ip
     (found,) = (s for s in maps.slots() if (s.qpn, s.local_ip) == (pair.near.qpn, local))
     return found
 
 
 def held(pair: Joined, maps: PinnedMaps) -> dict[str, int]:
-    """What a hold-down consists of."""
+    """Return the state of a hold-down."""
     state = slot_of(pair, maps).states["dual_plane"]
     return {name: state[name] for name in ("losses", "lost_at", "hold", "down")}
 
@@ -91,7 +91,7 @@ def cut(hosts: TwoHosts, pair: Joined, maps: PinnedMaps) -> dict[str, int]:
 
 
 def program_of(host: Host, name: str) -> int:
-    """The number of the XDP program on an interface; 0: there is none."""
+    """Return the number of the XDP program on an interface; 0: there is none."""
     command = ["nsenter", f"--net=/proc/{host.pid}/ns/net", "ip", "-j", "-d", "link", "show", name]
     said = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return int(said[0].get("xdp", {}).get("prog", {}).get("id", 0))

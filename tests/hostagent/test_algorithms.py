@@ -172,7 +172,7 @@ int main(void)
 
 @pytest.fixture
 def one_more(tmp_path: Path) -> Path:
-    """The headers, with an algorithm `half` that halves its rate at each CNP."""
+    """Return the headers, with an algorithm `half` that halves its rate at each CNP."""
     include = tmp_path / "include"
     shutil.copytree(build.SHARED, include)
     (include / "half.h").write_text(HALF)

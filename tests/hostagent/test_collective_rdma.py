@@ -64,7 +64,7 @@ def on_hosts(hosts: TwoHosts, act: Callable[[Ring], Any], maps: str = "") -> lis
 
 
 def everything(ring: Ring) -> list[bytes]:
-    """Sums and moves of a few sizes, the last ones longer than all buffers together."""
+    """Return the results of sums and moves; the longest exceed all buffers together."""
     found = []
     for count in (1, 301, SEGMENT * (SEGMENTS + 1) // 2):
         random = np.random.default_rng(100 * ring.rank + count)

@@ -65,7 +65,7 @@ def several(calls: Collectives, count: int, before: Callable[[int], None] = lamb
 
 @pytest.fixture(scope="module")
 def right() -> Any:
-    """What the ring alone comes to."""
+    """Return the ring's own results."""
     found = with_ranks(lambda rank: None, lambda calls: several(calls, 6))
     assert len({tuple(results) for results, _ in found}) == 1
     assert {counts.by_ring for _, counts in found} == {30}

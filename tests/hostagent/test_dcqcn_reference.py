@@ -114,7 +114,7 @@ class Header:
 
 
 def published(choice: random.Random) -> DcqcnParameters:
-    """A shipped set at some rate and time scale."""
+    """Draw a shipped set at some rate and time scale."""
     rate, scale = choice.choice(RATES) * 10**9, choice.choice(SCALES)
     return parameters(choice.choice(SETS), rate, scale)
 

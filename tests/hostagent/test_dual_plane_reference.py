@@ -122,7 +122,7 @@ class Header:
         return bool(self.state.down)
 
     def loses(self, at: int, then: int) -> int:
-        """It is lost, and answers until it may be up; returns for how long it was held."""
+        """Lose the plane, answer until it may be up, and return how long it was held."""
         self.answered(then, 1, at)
         assert self.is_down
         hold = int(self.state.hold)

@@ -274,7 +274,7 @@ def test_limits_and_wrong_requests_are_told_and_change_nothing(
 
 
 def until_no_pairs(client: EndpointClient) -> None:
-    """A connection's queue pairs vanish with it."""
+    """Wait until a closed connection's queue pairs are gone."""
     deadline = time.monotonic() + PATIENCE_S
     while client.call("info")["qps"]:
         assert time.monotonic() < deadline, "queue pairs are left"

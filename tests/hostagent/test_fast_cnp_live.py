@@ -62,7 +62,7 @@ def maps(hosts: TwoHosts) -> Iterator[PinnedMaps]:
 
 @pytest.fixture
 def h2(hosts: TwoHosts) -> Iterator[socket.socket]:
-    """A socket that sends frames out of h2's interface."""
+    """Open a socket that sends frames out of h2's interface."""
 
     def opened() -> socket.socket:
         made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
@@ -74,7 +74,7 @@ def h2(hosts: TwoHosts) -> Iterator[socket.socket]:
 
 
 def fast_cnp(pair: Joined, bps: int, **fields: Any) -> bytes:
-    """What a switch would send h1 of the data that goes to h2."""
+    """Return what a switch would send h1 about the data that goes to h2."""
     values = {"type": 1, "validity": VALIDITY, "switch_id": 3, "port": 2, "sequence": 1,
               "destination": str(IPv4Address(pair.other.config.ip)),
               "destination_qp": pair.far.qpn, "queue": rate_of(bps)}  # fmt: skip
@@ -98,7 +98,7 @@ def told(pair: Joined) -> int:
 
 
 def sent_bps(pair: Joined, count: int) -> float:
-    """What h1's frames come to in bits/s while it WRITEs `count` messages."""
+    """Measure h1's frames in bits/s while it WRITEs `count` messages."""
     before = pair.one.stats()
     task = Task(
         TaskKind.BANDWIDTH, Operation.WRITE, SIZE, count, depth=4,
@@ -121,7 +121,7 @@ def tell(pair: Joined, h2: socket.socket, bps: int) -> None:
 
 
 def held_bps(pair: Joined, h2: socket.socket) -> float:
-    """What h1 sends while a notification stands; a busy machine gets several attempts."""
+    """Measure h1 while a notification stands; a busy machine gets several attempts."""
     for _ in range(8):
         tell(pair, h2, QUARTER)
         started = time.monotonic()

@@ -47,7 +47,7 @@ def hosts() -> Iterator[TwoHosts]:
 
 @pytest.fixture(scope="module")
 def maps(hosts: TwoHosts) -> Iterator[PinnedMaps]:
-    """The host agent's program with these algorithms, on all interfaces."""
+    """Attach the host agent's program with these algorithms to all interfaces; yield its maps."""
     directory = pins.BPF_FILE_SYSTEM / f"weft-test-feedback-{os.getpid()}"
     try:
         loaded = agent.Agent.load(directory, include=more_algorithms.built().include)
@@ -69,7 +69,7 @@ def way(request: pytest.FixtureRequest, maps: PinnedMaps) -> tuple[str, PinnedMa
 
 
 def states(pair: Joined, maps: PinnedMaps | None) -> dict[str, dict[str, Any]]:
-    """What the sender's algorithms have come to, wherever they run."""
+    """Return the states of the sender's algorithms, wherever they run."""
     if maps is not None:
         (slot,) = (each for each in maps.slots() if each.qpn == pair.near.qpn)
         return {name: dict(state) for name, state in slot.states.items()}

@@ -51,7 +51,7 @@ def end(node: str, port: int) -> str:
 
 @contextlib.contextmanager
 def wires(h3: Host) -> Iterator[socket.socket]:
-    """The cables, h3's end in its namespace; yields h1's end."""
+    """Make the cables, h3's end in its namespace; yield h1's end."""
     try:
         for a, port, b, other in WIRES:
             names = (end(a, port), end(b, other))
@@ -74,7 +74,7 @@ def wires(h3: Host) -> Iterator[socket.socket]:
 
 @contextlib.contextmanager
 def switch(kind: str, name: str, number: int, log: Path) -> Iterator[str]:
-    """A running switch on its ends of the cables; yields its P4Runtime address."""
+    """Run a switch on its ends of the cables; yield its P4Runtime address."""
     address = f"127.0.0.1:{free_port()}"
     ports = [port for wire in WIRES for node, port in (wire[:2], wire[2:]) if node == name]
     words = [word for port in ports for word in ("-i", f"{port}@{end(name, port)}")]

@@ -40,7 +40,7 @@ WHERE = WINDOWED[: WINDOWED.index(EVENT)].count("\n") + 1
 
 
 def header(folder: Path, *changes: tuple[str, str], text: str = WINDOWED) -> Path:
-    """The windowed header with other text in some places; each place is there."""
+    """Return the windowed header with other text in some places; each place is there."""
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)

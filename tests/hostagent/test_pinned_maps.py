@@ -25,7 +25,7 @@ AF_XDP = 44
 
 @pytest.fixture(scope="module")
 def directory() -> Iterator[Path]:
-    """Maps that the agent made; no interface has its program."""
+    """Make maps as the agent does, with its program on no interface."""
     where = pins.BPF_FILE_SYSTEM / f"weft-test-maps-{os.getpid()}"
     report = agent.run(where, [])
     try:

@@ -25,7 +25,7 @@ def _with_wheel() -> Iterator[None]:
 
 
 def turning(links: list[Link], of_16: int, **changes: object) -> Pair:
-    """A pair whose sender deals packets out by the wheel."""
+    """Return a pair whose sender deals packets out by the wheel."""
     pair = Pair(links)
     rate = sum(link.rate_bps for link in links)
     wheel = {"line_rate": rate, "min_rate": GBPS, "of_16": of_16}

@@ -37,7 +37,7 @@ KEY, READ_ONLY_KEY, ADDRESS, SIZE = 0x55, 0x66, 0x1000, 1000
 
 
 def target(**config: object) -> tuple[ScriptedPeer, bytearray]:
-    """A card with 1000 bytes at 0x1000: key 0x55 may write them, key 0x66 may read them."""
+    """Return a card with 1000 bytes at 0x1000: key 0x55 may write them, key 0x66 may read them."""
     peer = ScriptedPeer(**config)
     memory = bytearray(SIZE)
     peer.card.register(KEY, ADDRESS, memory, Access.REMOTE_WRITE)
@@ -292,7 +292,7 @@ def receive_exactly(card: Card, frame: bytes, now: int = 0, tail: int = 0) -> bo
 
 
 def valid_frames(peer: ScriptedPeer) -> list[bytes]:
-    """A good packet of every kind, for what the card expects next."""
+    """Return a good packet of every kind, for what the card expects next."""
     reth = RETH(address=ADDRESS, rkey=KEY, length=300)
     return [
         peer.frame(O.SEND_ONLY, PSN, b"hello"),

@@ -59,7 +59,7 @@ class Source(ScriptedPeer):
         self.card.connect(qpn, peer_ip, peer_qpn=peer_qpn, peer_psn=0)
 
     def told(self, parts: int = 8, *, qpn: int = 0, src: str = PEER, **fields: Any) -> bool:
-        """A fast CNP as a switch makes it; whether it was for a queue pair of the card.
+        """Send a fast CNP as a switch makes it; return whether it was for a queue pair of the card.
 
         `parts`: in 1/16 of the line's rate.
         """

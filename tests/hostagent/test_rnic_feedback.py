@@ -92,7 +92,7 @@ def heard(card: Card, qpn: int) -> Any:
 
 
 def words(state: Any) -> bytes:
-    """The telemetry that the algorithm was told last."""
+    """Return the telemetry that the algorithm received last."""
     return b"".join(int(word).to_bytes(8) for word in state.words)
 
 
@@ -101,7 +101,7 @@ def post(peer: ScriptedPeer, packets: int, id: int = 1) -> None:
 
 
 def records(hops: int) -> list[bytes]:
-    """What that many switches write, the one next to the sender first."""
+    """Return the records of that many switches, the one next to the sender first."""
     return [bytes([(16 * hop + i) % 256 for i in range(RECORD)]) for hop in range(1, hops + 1)]
 
 
@@ -308,7 +308,7 @@ def written(frame: bytes, hops: int) -> bytes:
 
 
 def collecting(peer: ScriptedPeer, psn: int, hops: int, opcode: Opcode = Opcode.SEND_ONLY) -> bytes:
-    """A packet for the card, after so many switches have written into it."""
+    """Return a packet for the card, after so many switches have written into it."""
     return written(with_shim(peer.frame(opcode, psn, b"abcd"), Telemetry()), hops)
 
 

@@ -130,7 +130,7 @@ def states(pair: Pair) -> tuple[MigrationStats, MigrationStats]:
 
 
 def by(pair: Pair, card: Card, first: int = 0, last: int = 1 << 62) -> set[int]:
-    """The links by which a card has sent between two times."""
+    """Return the links by which a card has sent between two times."""
     return {row.link for row in pair.sent if row.card is card and first <= row.at < last}
 
 
@@ -139,7 +139,7 @@ def migrated(sent: Sent) -> int:
 
 
 def dead_from(pair: Pair, link: int, at: int, card: Card | None = None) -> None:
-    """A link loses everything from a time on, or what one card sends; no card knows."""
+    """Lose everything on a link from a time on, or what one card sends; no card is informed."""
     before = pair.lose
     pair.lose = lambda sent: (
         before(sent) or (sent.link == link and sent.at >= at and card in (None, sent.card))

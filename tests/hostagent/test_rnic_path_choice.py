@@ -33,7 +33,7 @@ def receiver(kind: PathKind = PathKind.REPS, **config: Any) -> ScriptedPeer:
 
 
 def come(peer: ScriptedPeer, ahead: int, port: int, *, ce: bool = False) -> None:
-    """A packet of the peer's, so many PSNs ahead, by a source port."""
+    """Deliver a packet of the peer's, so many PSNs ahead, by a source port."""
     frame = bytearray(peer.frame(Opcode.SEND_ONLY, PSN + ahead, b"1234", ce=ce))
     frame[34:36] = port.to_bytes(2)
     frame[-4:] = icrc(bytes(frame)).to_bytes(4, "little")

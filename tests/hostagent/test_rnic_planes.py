@@ -126,7 +126,7 @@ def failures(pair: Pair) -> list[Event]:
 
 
 def busy(n: int = 2, messages: int = 30, **changes: object) -> Pair:
-    """A queue pair that has enough to do for 50 ms."""
+    """Return a queue pair that has enough to do for 50 ms."""
     pair = pair_of(n, **changes)  # type: ignore[arg-type]
     for _ in range(messages):
         pair.post(LONG)

@@ -65,7 +65,7 @@ class Message:
         pair.a.post(1, work, pair.now)
 
     def check(self) -> None:
-        """The work request is complete, nothing failed, every byte is there."""
+        """Check that the work request is complete, nothing failed, every byte is there."""
         kinds = [event.kind for events in self.pair.events.values() for event in events]
         assert EventKind.FAILED not in kinds
         assert EventKind.QP_FAILED not in kinds

@@ -135,7 +135,7 @@ def test_no_more_reads_at_once_than_allowed() -> None:
 
 
 def receiver(**config: object) -> tuple[ScriptedPeer, bytearray]:
-    """A card with 4 KB at 0x1000, key 0x55, that may be written and read."""
+    """Return a card with 4 KB at 0x1000, key 0x55, that may be written and read."""
     peer = ScriptedPeer(**config)
     memory = bytearray(4096)
     peer.card.register(0x55, 0x1000, memory, Access.REMOTE_WRITE | Access.REMOTE_READ)

@@ -114,7 +114,7 @@ def test_an_acknowledgement_moves_the_timeout() -> None:
 
 
 def several(queues: list[int], **changes: object) -> Card:
-    """A card with a queue pair 1, 2, ... in each of these queues, with 4 packets to send."""
+    """Return a card with a queue pair 1, 2, ... in each of these queues, with 4 packets to send."""
     card = make_card(1)
     for qpn, queue in enumerate(queues, 1):
         card.add_queue_pair(

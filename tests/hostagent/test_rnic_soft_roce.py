@@ -42,7 +42,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def rxe() -> Iterator[socket.socket]:
-    """A socket on the near end of a veth pair whose far end has an rxe device."""
+    """Open a socket on the near end of a veth pair whose far end has an rxe device."""
     if shutil.which("modprobe"):  # without kmod: built into the kernel, or not there
         run("modprobe", "rdma_rxe")
     run("ip", "link", "add", NEAR, "type", "veth", "peer", "name", FAR)

@@ -39,7 +39,7 @@ def post(peer: ScriptedPeer, size: int, id: int = 1) -> None:
 
 
 def psns(peer: ScriptedPeer) -> list[int]:
-    """What leaves now, counted from the first PSN."""
+    """Return what leaves now, counted from the first PSN."""
     return [packet[BTH].psn - PSN for packet in peer.all()]
 
 
@@ -231,7 +231,7 @@ def test_responses_are_not_stopped_by_the_window_of_whoever_sends_them() -> None
 
 @pytest.fixture
 def foreign() -> Iterator[tuple[ScriptedPeer, Any]]:
-    """A queue pair whose slot the test writes, as the kernel does."""
+    """Yield a queue pair whose slot the test writes, as the kernel does."""
     peer = peer_with(0)  # for its card; its queue pair is another one
     ffi, lib = peer.card.ffi, peer.card.lib
     slot = ffi.new("struct cc_slot *")

@@ -98,7 +98,7 @@ class Both:
         assert lib.rnic_add_qp(self.kernel.handle, config, ffi.NULL) == 0
 
     def now(self) -> int:
-        """The cards' time, ps."""
+        """Return the cards' time, ps."""
         return (time.monotonic_ns() - self.base) * 1000
 
     def post(self, packets: int) -> None:
@@ -116,7 +116,7 @@ class Both:
         return sent
 
     def take(self, frame: Packet | bytes) -> Any:
-        """The program gets a frame, and then both cards; returns the kernel's slot."""
+        """Pass a frame to the program, then to both cards; return the kernel's slot."""
         given = bytes(frame)
         result = test_run(self.loaded.fd, given)
         assert (result.action, result.data) == (XdpAction.PASS, given)
@@ -129,7 +129,7 @@ class Both:
         return self.kernel.lib.rnic_qp_slot(self.kernel.handle, QPN)
 
     def same(self) -> Any:
-        """The kernel's listener, after what it and the card's own came to was compared."""
+        """Compare the states of the kernel's listener and the card's; return the kernel's."""
         ffi = self.kernel.ffi
         own = self.native.lib.rnic_qp_slot(self.native.handle, QPN)
         for name in ("listener", "windowed"):

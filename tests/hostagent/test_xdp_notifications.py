@@ -161,7 +161,7 @@ def in_cnp(said: Notification, qpn: int = 0) -> Packet:
 
 
 def lasting(slot: Slot) -> dict[str, int]:
-    """The algorithm's state, without when it was."""
+    """Return the algorithm's state, without when it was."""
     return {name: slot.states["fast_cnp"][name] for name in ("rate", "words_said")}
 
 

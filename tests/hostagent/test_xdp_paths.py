@@ -34,7 +34,7 @@ Opened = Callable[..., "OfPaths"]
 
 
 def path_of(packet: int, interfaces: int, udp_ports: int) -> int:
-    """What the wheel says of the packet of this number."""
+    """Return the wheel's path for the packet of this number."""
     psn = FIRST_PSN + packet
     interface = 0 if psn % 16 < 4 else interfaces - 1
     return psn % udp_ports * interfaces + interface
@@ -86,7 +86,7 @@ class OfPaths(Both):
         return sent
 
     def hear(self, packets: int, way: int = 0, syndrome: int = Syndrome.ACK) -> None:
-        """The last of the first so many packets is acknowledged, or refused, by one of the ways."""
+        """Acknowledge, or refuse, the last of the first so many packets by one of the ways."""
         here, there = self.ways[way]
         psn = (FIRST_PSN + packets - 1) & 0xFFFFFF
         frame = bytes(ip(there, here) / ack(psn, syndrome))
@@ -96,7 +96,7 @@ class OfPaths(Both):
             card.receive(frame, at, interface=way)
 
     def acked(self) -> list[int]:
-        """What the wheels have counted by path, after both were compared."""
+        """Compare both wheels' counts by path, and return them."""
         ffi = self.kernel.ffi
         own = self.native.lib.rnic_qp_slot(self.native.handle, QPN)
         there, here = (bytes(ffi.buffer(ffi.addressof(s, "wheel"))) for s in (self.slot(), own))

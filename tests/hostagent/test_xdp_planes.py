@@ -82,7 +82,7 @@ class OverPlanes:
         return copy
 
     def run(self, frame: Packet | bytes) -> dict[str, int]:
-        """The program gets a frame; returns what it counted beside packets and their bytes."""
+        """Pass a frame to the program; return what it counted beside packets and their bytes."""
         before = self.loaded.maps.counters()
         result = test_run(self.loaded.fd, bytes(frame))
         assert (result.action, result.data) == (XdpAction.PASS, bytes(frame))
@@ -92,14 +92,14 @@ class OverPlanes:
         return {name: moved[name] for name in moved if name not in ("packets", "bytes", "passed")}
 
     def answer(self, plane: int, psn: int, sent_at: int | None = None, **fields: Any) -> Any:
-        """The probe of that number is answered by a plane; returns its slot then."""
+        """Answer the probe of that number by a plane; return its slot then."""
         at = time.monotonic_ns() if sent_at is None else sent_at
         here, there = self.ways[plane]
         assert self.run(ip(there, here) / probe(ANSWER, at, psn)) == {"probe_answers": 1}
         return self.slot(plane)
 
     def note(self, first: int, paths: list[int]) -> None:
-        """The endpoint has sent packets from that one on, by these paths."""
+        """Note that the endpoint has sent packets from that one on, by these paths."""
         packets = self.sent(0)
         for packet, path in enumerate(paths, first):
             psn = (FIRST_PSN + packet) & 0xFFFFFF
@@ -108,7 +108,7 @@ class OverPlanes:
             packets.packets[psn % 256] = word
 
     def hear(self, plane: int, packets: int, syndrome: int = Syndrome.ACK) -> Any:
-        """An acknowledgement of the first so many comes by a plane; returns its listener."""
+        """Acknowledge the first so many packets by a plane; return its listener."""
         psn = (FIRST_PSN + packets - (syndrome == Syndrome.ACK)) & 0xFFFFFF
         here, there = self.ways[plane]
         self.run(ip(there, here) / ack(psn, syndrome))

@@ -90,7 +90,7 @@ class Cards:
         assert self.a.lib.rnic_add_qp(self.a.handle, config, ffi.NULL) == 0
 
     def now(self) -> int:
-        """The cards' time, ps."""
+        """Return the cards' time, ps."""
         return (time.monotonic_ns() - self.base) * 1000
 
     def step(self) -> None:

@@ -75,7 +75,7 @@ class Program:
         }
 
     def slot(self, at: int | None = None) -> Any:
-        """A copy of struct cc_slot, of the test's own queue pair or another."""
+        """Return a copy of struct cc_slot, of the test's own queue pair or another."""
         ffi = native().ffi
         at = self.own if at is None else at
         data = bpf_syscall.map_lookup(
@@ -278,7 +278,7 @@ def test_every_length_of_a_packet_is_safe(program: Program) -> None:
 
 
 def by_header(name: str, slot: Any, now: int, **event: int) -> bytes:
-    """An algorithm's state as its header makes it natively of a slot's."""
+    """Return an algorithm's state as its header makes it natively from a slot's."""
     alone = Alone(name, getattr(slot, name))
     alone.event(now, **event)
     return bytes(native().ffi.buffer(alone.state))
@@ -400,7 +400,7 @@ def fast(loaded: Program) -> Iterator[Program]:
 def told(
     source: str = PEER, to: str = HERE, qpn: int = 0, rate: int = 50 * 10**9, **fields: Any
 ) -> Packet:
-    """A fast CNP as a switch makes it."""
+    """Return a fast CNP as a switch makes it."""
     values = {"type": 1, "validity": 9, "destination": source, "destination_qp": FAR_QPN,
               "switch_id": 7, "port": 300, "sequence": 9, "queue": rate_of(rate >> 16)}  # fmt: skip
     said = Notification(**{**values, **fields})
@@ -498,7 +498,9 @@ KEY = struct.pack("=I", 5)
 
 @pytest.fixture
 def endpoint(program: Program) -> Iterator[int]:
-    """An endpoint of HERE, with a place for a socket; the descriptor of the map of sockets."""
+    """Open an endpoint of HERE, with room for a socket; yield the descriptor of the map of
+    sockets.
+    """
     hosts, here = program.maps._fds["endpoints"], struct.pack("=I", number(HERE))
     bpf_syscall.map_update(hosts, here, KEY)
     yield program.maps.sockets_fd

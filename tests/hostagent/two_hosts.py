@@ -52,7 +52,7 @@ _libc = ctypes.CDLL(None)
 
 
 def number(address: str) -> int:
-    """An address as an integer in host order."""
+    """Return an address as an integer in host order."""
     return int(ipaddress.IPv4Address(address))
 
 
@@ -99,7 +99,7 @@ class Host:
         return in_namespace(self.pid, opened)
 
     def mac(self, name: str) -> int:
-        """An interface's address."""
+        """Return an interface's address."""
         return in_namespace(self.pid, lambda: interface.mac_of(name))
 
     def unreachables(self) -> int:
@@ -141,7 +141,7 @@ def _host() -> Host:
 
 @contextmanager
 def started_host() -> Iterator[Host]:
-    """A namespace of its own, which ends with the context."""
+    """Make a namespace, which ends with the context."""
     host = _host()
     try:
         yield host
@@ -245,7 +245,7 @@ class Wire:
 
 
 def marked(frame: bytes) -> bytes:
-    """The same frame with CE in its IPv4 header, whose checksum is right."""
+    """Return the same frame with CE in its IPv4 header, whose checksum is right."""
     header = bytearray(frame[14:34])
     header[1] |= 3
     header[10:12] = b"\0\0"
@@ -314,7 +314,7 @@ class TwoHosts:
 
 @contextmanager
 def agent_maps(hosts: TwoHosts) -> Iterator[PinnedMaps]:
-    """The host agent's program on all interfaces, and its maps."""
+    """Attach the host agent's program to all interfaces; yield its maps."""
     directory = pins.BPF_FILE_SYSTEM / f"weft-test-endpoint-{os.getpid()}"
     try:
         report = agent.run(directory, hosts.interfaces())
@@ -337,7 +337,7 @@ class Joined:
     seen: dict[int, list[Event]] = field(default_factory=lambda: {0: [], 1: []})
 
     def events(self, end: int, kind: EventKind) -> list[Event]:
-        """What has happened so far at one end (0, 1)."""
+        """Return the events so far at one end (0, 1)."""
         self.seen[end] += (self.one, self.other)[end].events()
         return [event for event in self.seen[end] if event.kind == kind]
 
@@ -381,7 +381,7 @@ def joined(
 def daemon(
     host: Host, address: str, path: Path, *options: str, name: str = "near"
 ) -> Iterator[subprocess.Popen[str]]:
-    """An endpoint daemon on a host's interface, once it takes clients."""
+    """Run an endpoint daemon on a host's interface; the block begins once it accepts clients."""
     process = host.daemon(name, address, path, *options)
     try:
         assert process.stdout is not None and process.stderr is not None

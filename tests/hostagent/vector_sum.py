@@ -14,7 +14,7 @@ Vector = NDArray[np.int32]
 
 
 def numbers(rank: int) -> Vector:
-    """What a worker has: all lanes differ, and some are negative."""
+    """Return a worker's numbers: all lanes differ, and some are negative."""
     return (np.arange(LANES, dtype=np.int64) * (7919 + rank) - 1_000_000 * rank).astype(np.int32)
 
 

@@ -82,7 +82,7 @@ def device(host: int, links: Sequence[Link], *, whole: bool = False) -> Card:
 
 
 def tolerant(qpn: int = 1, **changes: object) -> QueuePairConfig:
-    """A queue pair that stands packets which overtake each other."""
+    """Return a queue pair that tolerates reordered packets."""
     values: dict[str, object] = {
         "qpn": qpn,
         "mtu": 4096,
@@ -198,7 +198,7 @@ class Pair:
         return max(done)
 
     def data(self, card: Card | None = None) -> list[list[Packet]]:
-        """What a card (`a`) has sent of data, by link."""
+        """Return what a card (`a`) has sent of data, by link."""
         kinds = (PacketKind.DATA, PacketKind.RESPONSE)
         of = [row for row in self.sent if row.card is (card or self.a) and row.packet.kind in kinds]
         return [

@@ -26,7 +26,7 @@ FRAME_GAP = 24
 
 
 def card_config(number: int, **changes: object) -> CardConfig:
-    """The n-th host: 10.0.1.n with its gateway 10.0.1.254."""
+    """Return the configuration of host n: 10.0.1.n with its gateway 10.0.1.254."""
     ip = 0x0A000100 + number
     values: dict[str, object] = {
         "mac": 0x0200 << 32 | ip,
@@ -37,7 +37,7 @@ def card_config(number: int, **changes: object) -> CardConfig:
 
 
 def make_card(number: int, **changes: object) -> Card:
-    """The n-th host's card, from the sanitized build where the environment asks for it."""
+    """Make host n's card, from the sanitized build where the environment asks for it."""
     return Card(card_config(number, **changes), sanitize=SANITIZE)
 
 
@@ -171,12 +171,14 @@ class VirtualWire:
             assert steps, "the cards never come to rest"
 
     def frames_of(self, card: Card) -> list[bytes]:
-        """What a card has sent."""
+        """Return the frames that a card has sent."""
         return [row.packet.frame for row in self.passed if row.sender is card]
 
 
 def marked(frame: bytes) -> bytes:
-    """The frame as a congested switch passes it on: CE, and the checksum adapted (RFC 1624)."""
+    """Return the frame as a congested switch passes it on: CE, and the checksum adapted (RFC
+    1624).
+    """
     copy = bytearray(frame)
     old = int.from_bytes(copy[14:16])
     copy[15] |= 3

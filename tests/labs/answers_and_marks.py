@@ -8,7 +8,7 @@ from experiments.grade import Graded
 
 
 def rewritten(reference: str, *changes: tuple[str, str]) -> str:
-    """The reference with other code in some places; each place is there exactly once."""
+    """Return the reference with other code in some places; each place is there exactly once."""
     text = reference
     for old, new in changes:
         assert text.count(old) == 1, old
@@ -17,17 +17,19 @@ def rewritten(reference: str, *changes: tuple[str, str]) -> str:
 
 
 def earned(items: Mapping[str, Graded]) -> dict[str, int]:
-    """The marks of each item."""
+    """Return the marks of each item."""
     return {name: item.earned for name, item in items.items()}
 
 
 def lost(items: Mapping[str, Graded]) -> set[str]:
-    """The items that did not get all their marks."""
+    """Return the items that did not get all their marks."""
     return {name for name, item in items.items() if item.earned < item.marks}
 
 
 def assert_loses(items: Mapping[str, Graded], loses: set[str], item: str, words: str) -> None:
-    """These items lose marks and no others, each with a hint; `item` says why in these words."""
+    """Check that these items and no others lose marks, with hints; `item` gives `words` as
+    reason.
+    """
     assert lost(items) == loses
     assert all(items[each].finding.hint for each in loses)
     finding = items[item].finding

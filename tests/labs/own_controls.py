@@ -80,7 +80,7 @@ CC_ALGORITHM(own_cc)
 
 
 def framed(**parts: str) -> str:
-    """A header with these parts; without a part it does nothing there."""
+    """Return a header with these parts; without a part it does nothing there."""
     usual = {
         "RULE": '#include "cc_event.h"', "STATE": "weft_u64 more;", "HEARS_OF": "1 << CC_ACKED",
         "WANTS_OF": "CC_WINDOW | CC_RTT", "RATE_AT": "(void)now;\n    return s->rate;",
@@ -95,7 +95,9 @@ def framed(**parts: str) -> str:
 
 
 def wrapped(rule: str, fields: Mapping[str, str], hears: str, wants: str) -> str:
-    """The installed algorithm `rule` as a learner's header; `fields`: its parameters, in C."""
+    """Return the installed algorithm `rule` as a learner's header; `fields`: its parameters, in
+    C.
+    """
     text = (INCLUDE / f"{rule}.h").read_text()
     text = text.partition("#ifdef CC_ALGORITHM")[0]
     text = re.sub(rf"\b{rule}(?=\b|_)", "rule", text).replace(f"{rule.upper()}_", "RULE_")

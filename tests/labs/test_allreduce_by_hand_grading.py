@@ -78,7 +78,7 @@ changed = partial(rewritten, REFERENCE)
 
 
 def slots(code: str) -> str:
-    """The reference with another body of the slot logic."""
+    """Return the reference with another body of the slot logic."""
     before, _, rest = REFERENCE.partition("        bit<32> chunk;\n")
     _, _, after = rest.partition("                answer();\n            }\n        }\n")
     assert before and after

@@ -54,7 +54,7 @@ def earned(items: Mapping[str, Graded]) -> dict[str, int]:
 
 
 def changed(*changes: tuple[str, str], text: str = REFERENCE) -> str:
-    """The reference with other code in some places; each place is there exactly once."""
+    """Return the reference with other code in some places; each place is there exactly once."""
     for old, new in changes:
         assert text.count(old) == 1, old
         text = text.replace(old, new)

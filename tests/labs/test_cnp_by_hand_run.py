@@ -206,7 +206,7 @@ def entry(table: str, match: dict[str, int], action: str, **params: int) -> dict
 
 
 def told_at_once(random: Random) -> dict[str, Any]:
-    """A vector file: a port where every packet is told of, and packets of all kinds to it.
+    """Return a vector file: a port where every packet is reported, and packets of all kinds to it.
 
     No queue and no clock decide then, so that all switches have to do the same.
     """

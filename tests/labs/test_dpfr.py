@@ -34,7 +34,7 @@ SETTINGS = {"cut_us": 300, "controller_us": 10_000, "bfd_us": 150_000}
 
 
 def part(name: str) -> ModuleType:
-    """A module beside the lab's checks.py."""
+    """Return a module beside the lab's checks.py."""
     checks = Hooks.of(LAB).get("checks")
     assert checks is not None
     return sys.modules[f"{checks.__module__.rpartition('.')[0]}.{name}"]
@@ -136,7 +136,7 @@ ADDRESSES = {"h1": 0x0A000101, "h2": 0x0A000201}
 
 
 def heard(arrivals: list[tuple[int, int]], end_ns: int, **settings: int) -> Any:
-    """What the gaps of a flow from h1 to h2 are that arrives as (time, number) says."""
+    """Return the gaps of a flow from h1 to h2 that arrives as (time, number) says."""
     probe = part("probe")
     (flow,) = [f for f in probe.flows(ADDRESSES, 1, 1) if f.target == "h2"]
     program, host = probe.Probe(every_ns=1000, ports=1, **settings), Stand("h2", ADDRESSES)
@@ -227,7 +227,9 @@ def test_cuts_need_pods() -> None:
 
 @pytest.fixture(scope="module")
 def small() -> tuple[Any, Any, Any]:
-    """The lab's cuts in a fabric of k = 4: its context, run file, and the fabric to be forked."""
+    """Return the lab's cuts in a fabric of k = 4: its context, run file, and the fabric to be
+    forked.
+    """
     lab = load("dpfr")
     planned = next(v for v in lab.variants(Runtime.SIMULATOR) if v.variant.name == "cuts-8400ns")
     mapping = json.loads(json.dumps(planned.mapping))

@@ -40,7 +40,7 @@ changed = partial(rewritten, REFERENCE)
 
 
 def pick(code: str) -> str:
-    """The reference with another body of PickWay."""
+    """Return the reference with another body of PickWay."""
     before, _, rest = REFERENCE.partition("// How many there are in pairs of bits")
     _, _, after = rest.partition("way = way + 1;\n        }\n")
     return before + code + after

@@ -25,7 +25,7 @@ SEED = 7
 
 @cache
 def part(name: str) -> Any:
-    """A module beside the lab's grading.py."""
+    """Return a module beside the lab's grading.py."""
     grading: ModuleType = grade_worker.load(LAB.folder)
     return __import__(f"{grading.__package__}.{name}", fromlist=[name])
 

@@ -26,7 +26,7 @@ LAB = load("load-balancing")
 
 
 def context(variant: str, out: Path, seed: int = 1) -> Context:
-    """What the lab's hooks get in real time, and in virtual time beside it."""
+    """Return the context of the lab's hooks in real time, and in virtual time beside it."""
     planned = {each.variant.name: each for each in LAB.variants(Runtime.SOFTSWITCH)}[variant]
     return Context(
         lab=LAB.name,

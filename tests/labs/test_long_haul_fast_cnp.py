@@ -226,7 +226,7 @@ LIVE = ("10km-near-4-fast-cnp", "10km-near-4-hpcc-dcqcn")
 
 
 def judged(runtime: Runtime, values: dict[str, dict[str, list[float]]]) -> dict[str, Check]:
-    """The lab's checks, by row, of a made-up table: metrics by variant, a value a seed."""
+    """Return the lab's checks, by row, of a made-up table: metrics by variant, a value a seed."""
     known = {variant.name: variant for variant in load("long-haul-fast-cnp").names()}
 
     def runs(variant: Variant, where: Runtime) -> list[Finished]:

@@ -54,7 +54,7 @@ class OneOfMany(BENCH.Bench):  # type: ignore[misc] # loaded at run time
 
 @cache
 def built_together(in_runs: bool) -> Built:
-    """The headers that are tried alone, or in networks: one list has room for 32."""
+    """Build the headers that are tried alone, or in networks: one list has room for 32."""
     texts = {"reference": REFERENCE, "starter": STARTER, **ANSWERS}
     texts |= {name: text for name, (text, _) in DESIGNS.items()}
     mistakes = {name: change for name, (change, *_) in (IN_RUNS if in_runs else ALONE).items()}

@@ -16,7 +16,7 @@ NOTEBOOK = Path(__file__).parents[2] / "labs" / "training-goes-on" / "training.i
 
 
 def cells() -> list[tuple[str, str]]:
-    """The notebook's cells: what kind each is, and its text."""
+    """Return the notebook's cells: what kind each is, and its text."""
     document = json.loads(NOTEBOOK.read_text())
     return [(each["cell_type"], "".join(each["source"])) for each in document["cells"]]
 

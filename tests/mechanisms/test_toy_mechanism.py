@@ -55,7 +55,7 @@ traffic:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A copy of the house with the toy in it."""
+    """Yield a copy of the house with the toy in it."""
     copy = tmp_path_factory.mktemp("house")
     for room in ROOMS:
         shutil.copytree(ROOT / room, copy / room, ignore=NOT_COPIED)

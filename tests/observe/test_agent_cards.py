@@ -29,7 +29,7 @@ MIGRATES = {"qpn": 256, "failure": None, "migration": MIGRATION}
 
 
 def over_planes(state: str, why: str | None) -> dict[str, Any]:
-    """What an endpoint says of a queue pair whose second plane is like that."""
+    """Return an endpoint's report of a queue pair whose second plane is like that."""
     return {"qpn": 9, "planes": [{"state": "asked", "why": None}, {"state": state, "why": why}]}
 
 
@@ -128,7 +128,7 @@ def test_endpoints_are_asked_and_those_that_are_gone_left_out(tmp_path: Path) ->
 
 
 def serving(path: Path, said: tuple[list[Any], list[Any]] | None) -> socket.socket:
-    """An endpoint's socket that answers `info` and `watch`; None: it hangs up."""
+    """Return an endpoint's socket that answers `info` and `watch`; None: it hangs up."""
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(path))
     server.listen()

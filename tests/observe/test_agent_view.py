@@ -326,7 +326,7 @@ def test_a_terminal_gets_notifications_that_fit(width: int) -> None:
 
 @pytest.fixture
 def up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FabricRecord]:
-    """A fabric on record as a run of this process, without hosts; its maps are pinned."""
+    """Yield a fabric on record as a run of this process, without hosts; its maps are pinned."""
     monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
     monkeypatch.setenv(run_state.LOG_ROOT_VARIABLE, str(tmp_path / "log"))
     lock, _ = teardown.claim()
@@ -357,7 +357,7 @@ Weft = Callable[..., Done]
 
 @pytest.fixture
 def weft(capsys: pytest.CaptureFixture[str]) -> Weft:
-    """The command, in this process."""
+    """Return a function that runs the command in this process."""
 
     def run(*arguments: str) -> Done:
         code = cli.main(["agent", *arguments])

@@ -17,7 +17,7 @@ FLOW = TracedFlow(Endpoint("h1", 0), Endpoint("h3", 0), 50000, 26)
 
 
 def packet(came: int, left: int, outcome: Outcome = Outcome.SENT, queue: int = 3) -> PacketTrace:
-    """A probe that came by a port and ended at another."""
+    """Return a probe that came by a port and ended at another."""
     steps: list[Step] = [Ingress(0, came)]
     if outcome is Outcome.SENT or outcome is Outcome.LOST:
         steps.append(Egress(0, left, queue, 0, 0))

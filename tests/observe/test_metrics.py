@@ -26,7 +26,7 @@ S = 1_000_000_000
 
 
 def port(rx: tuple[int, int] = (0, 0), tx: tuple[int, int] = (0, 0), **more: object) -> PortSample:
-    """A port on a link of 8 kb/s; counts as (packets, bytes)."""
+    """Return a port on a link of 8 kb/s; counts as (packets, bytes)."""
     return PortSample(*rx, *tx, rate_bps=8000, **more)  # type: ignore[arg-type]
 
 
@@ -93,7 +93,7 @@ def test_the_fabric_is_faster_by_the_time_scale() -> None:
 
 
 def enum_of(file: Path, name: str) -> dict[int, str]:
-    """The values of a P4 enum and their names, in small letters."""
+    """Return the values of a P4 enum and their names, in small letters."""
     body = re.search(rf"enum bit<8> {name} \{{(.*?)\}}", file.read_text(), re.DOTALL)
     assert body is not None
     return {int(value): name.lower() for name, value in re.findall(r"(\w+)\s*= (\d+)", body[1])}

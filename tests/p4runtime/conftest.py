@@ -166,7 +166,7 @@ Connect = Callable[..., Client]
 
 @pytest.fixture
 def connect(running: Running) -> Iterator[Connect]:
-    """Opens clients: connect(election_id=1, role="") -> Client, not yet arbitrated."""
+    """Return a function that opens clients, not yet arbitrated: connect(election_id=1, role="")."""
     clients: list[Client] = []
 
     def open_client(election_id: int | None = 1, role: str = "") -> Client:
@@ -181,7 +181,7 @@ def connect(running: Running) -> Iterator[Connect]:
 
 @pytest.fixture
 def client_of() -> Iterator[Callable[[str], Client]]:
-    """Makes the primary of a server elsewhere: client_of("127.0.0.1:9559")."""
+    """Return a function that makes the primary of a server: client_of("127.0.0.1:9559")."""
     clients: list[Client] = []
 
     def open_client(address: str) -> Client:
@@ -196,7 +196,7 @@ def client_of() -> Iterator[Callable[[str], Client]]:
 
 @pytest.fixture
 def client(connect: Connect) -> Client:
-    """The primary of the default role."""
+    """Return the primary of the default role."""
     client = connect()
     assert client.arbitrate() == 0
     return client
@@ -217,7 +217,7 @@ Edition = Callable[..., p4r.ForwardingPipelineConfig]
 
 @pytest.fixture(scope="session")
 def edition() -> Edition:
-    """The config of one edition of the program: edition("MORE", "CELLS=4")."""
+    """Return a function for the config of an edition of the program: edition("MORE", "CELLS=4")."""
     made: dict[tuple[str, ...], p4r.ForwardingPipelineConfig] = {}
 
     def make(*defines: str) -> p4r.ForwardingPipelineConfig:
@@ -252,7 +252,7 @@ class Changing:
         return head + bytes(46)
 
     def sent(self, port: int, data: bytes) -> list[int]:
-        """The ports where a frame leaves that arrives at `port`."""
+        """Return the ports where a frame leaves that arrives at `port`."""
         self.running.sent.clear()
         self.running.arrive(port, data)
         return sorted(where for where, _ in self.running.sent)
@@ -264,13 +264,13 @@ class Changing:
         return self.names.entry("I.acl", {"src": (src, 0xFF)}, action, {}, priority=priority)
 
     def by_action(self, name: str) -> p4r.TableEntry:
-        """Selects the entries of `forward` with an action."""
+        """Select the entries of `forward` with an action."""
         query = self.names.key("I.forward", {})
         query.action.action.action_id = self.names.action(name).action_id
         return query
 
     def by_metadata(self, value: int) -> p4r.TableEntry:
-        """Selects the entries of `forward` with a controller's metadata."""
+        """Select the entries of `forward` with a controller's metadata."""
         query = self.names.key("I.forward", {})
         query.controller_metadata = value
         return query

@@ -79,7 +79,7 @@ def cells(changing: Changing) -> tuple[p4r.MeterEntry, p4r.CounterEntry, p4r.Reg
 
 
 def batch(changing: Changing) -> list[p4r.Update]:
-    """Changes of every kind to what `populate` wrote: all of them succeed."""
+    """Return changes of every kind to what `populate` wrote: all of them succeed."""
     names = changing.names
     changed = changing.forward(0xA, 5)
     changed.idle_timeout_ns = 1_000

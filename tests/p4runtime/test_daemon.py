@@ -94,7 +94,10 @@ def wire() -> Iterator[Wire]:
 
 @pytest.fixture
 def start(tmp_path: Path, wire: Wire) -> Iterator[Callable[..., str]]:
-    """Starts the daemon on the wire with more target options; returns its address."""
+    """Yield a function that starts the daemon on the wire and returns its address.
+
+    It takes more target options.
+    """
     running: list[subprocess.Popen[str]] = []
 
     def make(*target: str, run: Sequence[str] = ("-m", "softswitch")) -> str:
@@ -184,7 +187,7 @@ class Listener:
                 self.numbers.append(int.from_bytes(frame[14:18], "big"))
 
     def since(self, first: int) -> list[int]:
-        """The numbers from this one on."""
+        """Return the numbers from this one on."""
         return [number for number in self.numbers if number >= first]
 
     def stop(self) -> None:

@@ -70,7 +70,7 @@ def member(switch: Switch, number: int) -> p4r.ActionProfileMember:
 
 
 def group(switch: Switch, number: int, *weights: int) -> p4r.ActionProfileGroup:
-    """A group of members 1, 2... with these weights."""
+    """Return a group of members 1, 2... with these weights."""
     message = p4r.ActionProfileGroup(
         action_profile_id=switch.names.profile_id(PROFILE), group_id=number
     )

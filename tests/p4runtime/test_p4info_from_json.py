@@ -73,7 +73,7 @@ def test_ids_are_those_of_the_compiler(source: Path) -> None:
 
 
 def envelope(*fields: tuple[int, bytes | int]) -> bytes:
-    """A Protobuf message of short fields."""
+    """Return a Protobuf message of short fields."""
     message = b""
     for number, value in fields:
         if isinstance(value, int):

@@ -24,7 +24,7 @@ RECONCILE = p4r.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT
 
 
 def refusal(call: Callable[[], object]) -> tuple[str, list[str]]:
-    """The message of an INVALID_ARGUMENT, and those of its details."""
+    """Return the message of an INVALID_ARGUMENT, and those of its details."""
     with pytest.raises(grpc.RpcError) as refused:
         call()
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -59,7 +59,7 @@ def counter(names: Names) -> p4r.CounterEntry:
 
 
 def codes_of(call: Callable[[], object]) -> list[int]:
-    """The code of each update of a Write that fails."""
+    """Return the code of each update of a Write that fails."""
     with pytest.raises(grpc.RpcError) as refused:
         call()
     trailer = dict(refused.value.trailing_metadata())["grpc-status-details-bin"]

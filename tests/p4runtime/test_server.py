@@ -55,7 +55,7 @@ def features(client: Client, running: Running) -> Names:
 
 
 def code_of(call: Any) -> grpc.StatusCode:
-    """The status with which `call` fails."""
+    """Return the status with which `call` fails."""
     with pytest.raises(grpc.RpcError) as refused:
         call()
     return refused.value.code()

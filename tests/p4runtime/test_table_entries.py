@@ -32,20 +32,20 @@ def l3() -> Iterator[Switch]:
 
 
 def write(switch: Switch, kind: int, entry: p4r.TableEntry) -> Code:
-    """The code that one update gives."""
+    """Return the code that one update gives."""
     update = p4r.Update(type=kind, entity=p4r.Entity(table_entry=entry))
     (status,) = switch.try_write([update])
     return status.code
 
 
 def read(switch: Switch, query: p4r.TableEntry | None = None) -> list[p4r.TableEntry]:
-    """The entries that `query` (default: everything) selects."""
+    """Return the entries that `query` (default: everything) selects."""
     query = p4r.TableEntry() if query is None else query
     return [entity.table_entry for entity in switch.read(p4r.Entity(table_entry=query))]
 
 
 def acl(switch: Switch, **extra: object) -> p4r.TableEntry:
-    """A good entry of the acl table."""
+    """Return a good entry of the acl table."""
     match = {"hdr.ipv4.src": ("10.0.0.0", 8), **VALID}
     entry = switch.names.entry(ACL, match, PERMIT, priority=5)
     for name, value in extra.items():

@@ -85,7 +85,7 @@ def serving(running: Running, tls: Tls) -> Iterator[str]:
 
 
 def ask(address: str, credentials: grpc.ChannelCredentials | None) -> str:
-    """The API's version, by a call without finsy."""
+    """Return the API's version, by a call without finsy."""
     channel = (
         grpc.insecure_channel(address)
         if credentials is None

@@ -26,7 +26,7 @@ def sw() -> Switch:
 
 
 def seen(sw: Switch, kind: int, small: int = 0, label: int = 0) -> int:
-    """The way that the parser took."""
+    """Return the way that the parser took."""
     data = kind.to_bytes(2, "big") + bytes([small]) + label.to_bytes(9, "big") + bytes(1)
     sw.inject(1, data)
     (out,) = sw.run_until(sw.now_ns)

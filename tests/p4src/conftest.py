@@ -121,7 +121,7 @@ class Bench:
         return taken
 
     def expect(self, port: int, *frames: Packet | bytes) -> None:
-        """These frames and no others have left, all by this port."""
+        """Check that these frames and no others have left, all by this port."""
         assert [at for at, _ in self.pending] == [port] * len(frames)
         for got, wanted in zip(self.take(port), frames, strict=True):
             assert got == bytes(wanted), show(got, bytes(wanted))
@@ -149,7 +149,7 @@ def show(got: bytes, wanted: bytes) -> str:
 
 
 def model_of(p4info: P4Info, topology: Topology, policy: FabricPolicy) -> FabricModel:
-    """A fabric of eight queues a port, with all mechanisms."""
+    """Return a fabric of eight queues a port, with all mechanisms."""
     return FabricModel(topology, p4info, TargetFacts(priorities=8, clone_classes=True), policy)
 
 
@@ -210,7 +210,9 @@ def topology() -> Topology:
 
 @pytest.fixture
 def policy() -> FabricPolicy:
-    """What the operator chose; tests override it by indirect parametrisation or a fixture."""
+    """Return what the operator chose; tests override it by indirect parametrisation or a
+    fixture.
+    """
     return FabricPolicy()
 
 
@@ -232,7 +234,7 @@ def leaf(fabric_program: Program, topology: Topology, policy: FabricPolicy) -> I
 
 @pytest.fixture
 def network(fabric_program: Program, topology: Topology, policy: FabricPolicy) -> Iterator[Network]:
-    """The whole default fabric with the controller's entries."""
+    """Yield the whole default fabric with the controller's entries."""
     network = Network(fabric_program, topology, policy)
     yield network
     for bench in network.switches.values():
@@ -240,7 +242,9 @@ def network(fabric_program: Program, topology: Topology, policy: FabricPolicy) -
 
 
 def routed_once(frame: Packet, src_mac: str, dst_mac: str) -> Packet:
-    """The frame as the next node must see it: MAC addresses, TTL and IPv4 checksum, no more."""
+    """Return the frame as the next node must see it: MAC addresses, TTL and IPv4 checksum, no
+    more.
+    """
     after = frame.copy()
     after.src, after.dst = src_mac, dst_mac
     after[IP].ttl -= 1

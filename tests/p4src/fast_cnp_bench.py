@@ -72,14 +72,14 @@ SAID = said(MOST - 1)
 
 
 def asked(numbers: dict[str, int], gap: int = 1, burst: int = 1000) -> dict[str, int]:
-    """What is asked of a queue with these numbers."""
+    """Return the settings of a queue with these numbers."""
     speed, unit = numbers["speed"], numbers["unit"]
     time = numbers["packets"] * speed
     return {"unit": unit, "speed": speed, "burst_time": time, "gap": gap, "burst": burst}
 
 
 def watch(leaf: Bench, low: int = 4, gap: int = 1, burst: int = 1000, **changed: int) -> None:
-    """Sources are told while more than `low` packets wait, of the rate just below the most."""
+    """Notify sources while more than `low` packets wait, of the rate just below the most."""
     unit = PACKET_BYTES + 24
     target = low * unit + unit // 2
     numbers = {**STEP, "wanted_depth": target, "burst_depth": target, "depth_unit": unit, **changed}
@@ -100,7 +100,7 @@ def fill(leaf: Bench, count: int, **fields: Any) -> None:
 
 
 def source(leaf: Bench, host: str = "h1", *, stock: bool = False, every: int = 3000) -> None:
-    """A tick is a microsecond: `every` is in those."""
+    """Add a source. A tick is a microsecond; `every` is in ticks."""
     key = match(source=Exact(int(leaf.host(host).address.ip)))
     action = (
         call("send_plain_cnp", every=every)
@@ -148,6 +148,6 @@ def told(frame: Ether) -> Notification:
 
 
 def arrived(leaf: Bench, *, filling: bool = False) -> list[Ether]:
-    """What has come to port 2: of packets that `fill` sent, or of all others."""
+    """Return what has come to port 2: of packets that `fill` sent, or of all others."""
     frames = [Ether(frame) for frame in leaf.take(2)]
     return [frame for frame in frames if (frame[BTH].dqpn == FILL_QP) == filling]

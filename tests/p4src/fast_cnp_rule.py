@@ -41,7 +41,9 @@ class Queue:
         self.rate = self.numbers["most"]
 
     def packet(self, now: int, length: int, depth: int | None = None) -> None:
-        """A packet of so many bytes leaves, at a tick; `depth`: bytes of a port's own queue."""
+        """Count a packet of so many bytes that leaves, at a tick; `depth`: bytes of a port's own
+        queue.
+        """
         n = self.numbers
         if self.far:
             drained = (now - self.filled) * n["drain"] // 2**16
@@ -55,7 +57,7 @@ class Queue:
             self._close(now, now - self.begins)
 
     def asked(self, now: int, validity: int) -> int | None:
-        """A packet of a source of so long a loop comes, at a tick: return the rate that it is told.
+        """Take a packet of a source of so long a loop, at a tick: return the rate to report to it.
 
         None where everybody may send at the most.
         """

@@ -93,12 +93,12 @@ def ip(text: str) -> str:
 
 
 def word(value: Any) -> Any:
-    """A number as updates have it; text and other kinds of match as they are."""
+    """Return a number as updates have it; text and other kinds of match as they are."""
     return hex(value) if isinstance(value, int) else value
 
 
 def entry(table: str, action: str, params: dict[str, Any], **match: Any) -> Json:
-    """An exact match is a value; a mapping says another kind."""
+    """Return an entry; an exact match is a value, another kind a mapping."""
     keys = {
         name: value if isinstance(value, dict) else {"exact": word(value)}
         for name, value in match.items()
@@ -114,7 +114,7 @@ def default(table: str, action: str, **params: int) -> Json:
 
 
 def cuts() -> Iterator[Json]:
-    """The table of what an excess makes of a rate."""
+    """Yield the table of what an excess makes of a rate."""
     firsts = [*PARTS, 1 << 16]
     for first, behind in pairwise(firsts):
         excess = {"range": [hex(first), hex(behind - 1)]}
@@ -207,7 +207,7 @@ def setup() -> tuple[Json, ...]:
 
 
 def data(src: str, dst: str, qp: int, length: int = 300, **fields: Any) -> Packet:
-    """A RoCEv2 data packet of `length` bytes from Ethernet on."""
+    """Return a RoCEv2 data packet of `length` bytes from Ethernet on."""
     ip_fields = {"tos": CAPABLE, "id": 9, "flags": "DF", "ttl": 64, **fields.pop("ip", {})}
     more = fields.pop("more", None)
     bth = BTH(opcode=fields.pop("opcode", Opcode.SEND_MIDDLE), dqpn=qp, psn=7, **fields)
@@ -303,7 +303,7 @@ def scenario() -> Iterator[Case]:
 
 
 def recorded_round() -> Round:
-    """The scenario as parity runs have it."""
+    """Return the scenario as parity runs have it."""
     packets = (cases.Packet(case.port, bytes(case.packet)) for case in scenario())
     return Round(setup(), tuple(packets))
 

@@ -159,7 +159,7 @@ def scenario() -> Iterator[Case]:
 
 
 def recorded_round() -> Round:
-    """The scenario as parity runs have it."""
+    """Return the scenario as parity runs have it."""
     return Round(setup(), tuple(cases.Packet(1, case.packet) for case in scenario()))
 
 

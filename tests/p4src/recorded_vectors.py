@@ -26,7 +26,7 @@ def in_process(program: Path) -> InProcess:
 
 
 def assert_is_recorded(recorded: Path, round_: Round, names: Iterable[str]) -> None:
-    """The file has these packets and updates, under these names."""
+    """Check that the file has these packets and updates, under these names."""
     there, rows = cases.read_vectors(recorded)
     assert there == round_
     assert [row["name"] for row in rows] == list(names)

@@ -41,7 +41,7 @@ NO_FACTS = TargetFacts()
 
 
 def sentinel(port: int) -> bytes:
-    """An ARP request that s1 answers out of the port it came by: the last frame of a run."""
+    """Return an ARP request that s1 answers out of the port it came by: the last frame of a run."""
     ask = ARP(hwsrc="02:00:00:00:00:99", psrc=f"10.0.1.{200 + port}", pdst="10.0.1.254")
     return bytes(Ether(src="02:00:00:00:00:99", dst="ff:ff:ff:ff:ff:ff") / ask)
 
@@ -51,7 +51,7 @@ def is_sentinels(frame: bytes) -> bool:
 
 
 def frames(topology: Any) -> list[tuple[int, bytes]]:
-    """What is sent, by port: of everything that the fabric does, and of what it drops."""
+    """Return the frames to send, by port: for all that the fabric does, and for what it drops."""
     h1, s1 = topology.host("h1"), topology.switch("s1")
     to_s1 = Ether(src=h1.mac, dst=s1.mac)
 
@@ -119,7 +119,9 @@ class Wires:
         self.ends[port].send(frame)
 
     def receive(self, port: int) -> bytes | None:
-        """The next frame that the switch sent out of a port; None if it stays quiet for long."""
+        """Return the next frame that the switch sent out of a port; None if it stays quiet for
+        long.
+        """
         while True:
             try:
                 data, (_, _, kind, *_) = self.ends[port].recvfrom(65535)
@@ -140,7 +142,7 @@ def ip_command(*words: str) -> None:
     ]
 )
 def target(request: Any, tmp_path: Path) -> Iterator[tuple[Wires, str]]:
-    """A running switch with four veth ports: the wires and its P4Runtime address."""
+    """Run a switch with four veth ports; yield the wires and its P4Runtime address."""
     address = f"127.0.0.1:{free_port()}"
     with Wires() as wires, (tmp_path / "switch.log").open("wb") as log:
         ports = [word for port in PORTS for word in ("-i", f"{port}@{wires.names[port]}")]
@@ -175,7 +177,7 @@ def wait_for_listener(address: str, process: subprocess.Popen[bytes], log: Path)
 
 
 async def install(address: str, program: CompiledProgram, topology: Any) -> None:
-    """The controller's program and entries of s1."""
+    """Install the controller's program and entries of s1."""
     async with SwitchSession("s1", address, 1, program, timeout=START_SECONDS) as session:
         await session.set_pipeline()
         policy = FabricPolicy(class_of_dscp={})  # the targets' default is one queue a port

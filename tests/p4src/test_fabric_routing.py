@@ -24,7 +24,7 @@ Routed = Callable[[Packet, str, str], Packet]
 
 
 def from_h1(leaf: Any, dst: str, rest: Packet | None = None, **ip: object) -> Packet:
-    """A frame of h1 to the leaf's MAC address."""
+    """Return a frame of h1 to the leaf's MAC address."""
     network = IP(src="10.0.1.1", dst=dst, **ip)
     return Ether(src=leaf.host("h1").mac, dst=leaf.me.mac) / network / (rest or UDP() / b"data")
 

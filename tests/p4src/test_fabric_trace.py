@@ -40,7 +40,7 @@ def traced(leaf: Any, *frames: Packet) -> list[PacketTrace]:
 
 
 def header_changes(effects: r.Effects) -> dict[str, tuple[int, int]]:
-    """Changes of headers; metadata have other names after each compiler."""
+    """Return the changes of headers; metadata have other names after each compiler."""
     return {
         change.field: (change.before, change.after)
         for change in effects.changes

@@ -302,7 +302,7 @@ def test_a_switch_further_on_tells_its_own_rate_but_a_stock_card_once(
 
 
 def cell(src: int, dst: int, qp: int) -> tuple[int, int]:
-    """The two cells that a flow may use: CRC-32 over the fields, modulo the table's size."""
+    """Return the two cells that a flow may use: CRC-32 over the fields, modulo the table's size."""
     qp_bytes, ends = qp.to_bytes(3, "big"), (src.to_bytes(4, "big"), dst.to_bytes(4, "big"))
     one = zlib.crc32(ends[0] + ends[1] + qp_bytes)
     two = zlib.crc32(b"\x01" + qp_bytes + ends[1] + ends[0])

@@ -50,7 +50,7 @@ DEPTH_UNIT = 1082
 
 
 def rule(leaf: Bench, random: Random, *, far: bool) -> Queue:
-    """A queue of port 2 with numbers around the right ones, and the same as the rule has it."""
+    """Return a queue of port 2 with numbers around the right ones, and the rule's for the same."""
 
     def about(value: float) -> int:
         return int(value * 2 ** random.uniform(-1.5, 1.5))

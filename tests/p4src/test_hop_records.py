@@ -75,7 +75,7 @@ def switch(program: tuple[bytes, Any]) -> Iterator[Switch]:
 def packet(
     opcode: Opcode = Opcode.SEND_ONLY, *layers: Any, dst: str = "10.0.2.1", sport: int = 49152
 ) -> bytes:
-    """A RoCEv2 frame whose ICRC is right."""
+    """Return a RoCEv2 frame whose ICRC is right."""
     frame: Any = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
     frame /= IP(src="10.0.1.1", dst=dst, tos=2) / UDP(sport=sport, dport=4791, chksum=0)
     frame /= BTH(opcode=int(opcode), dqpn=7, psn=9)
@@ -89,7 +89,7 @@ def outputs(switch: Switch) -> list[Output]:
 
 
 def passed(switch: Switch, frame: bytes) -> bytes:
-    """The frame as it leaves."""
+    """Return the frame as it leaves."""
     switch.inject(1, frame)
     (output,) = outputs(switch)
     assert output.port == OUT
@@ -97,7 +97,7 @@ def passed(switch: Switch, frame: bytes) -> bytes:
 
 
 def routed(frame: bytes) -> Packet:
-    """What a router that writes nothing makes of it."""
+    """Return the frame as a router that writes nothing passes it on."""
     layers = Ether(frame)
     layers.src, layers.dst = "00:00:00:00:00:01", "00:00:00:00:00:02"
     layers[IP].ttl -= 1
@@ -198,7 +198,7 @@ def test_a_flow_with_a_shim_takes_the_path_of_the_flow_without(
 
 
 def stf(frames: dict[str, bytes]) -> str:
-    """A test in p4c's format: what goes in at port 1, and what it comes out as."""
+    """Return a test in p4c's format: what goes in at port 1, and what it comes out as."""
     lines = [
         "add next_hop next_hop:2 forward_to(port:2, src_mac:1, dst_mac:2)",
         "add ipv4_route dst:0x0a000200/24 route_to(next_hop:2)",

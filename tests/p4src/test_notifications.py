@@ -63,7 +63,7 @@ def equip(bench: Bench, made_by: tuple[int, ...], relayed_by: tuple[int, ...]) -
 
 @pytest.fixture
 def row(fabric_program: Program, topology: Any, policy: FabricPolicy) -> Iterator[Network]:
-    """The default fabric. s1's own leave towards s3 alone, and s3 and s2 relay to all."""
+    """Yield the default fabric. s1's own leave towards s3 alone, and s3 and s2 relay to all."""
     network = Network(fabric_program, topology, policy)
     equip(network.switches["s1"], (TO_S3,), (3, 4))
     equip(network.switches["s3"], (1, 2), (TO_S1, TO_S2))
@@ -99,7 +99,7 @@ def counted(bench: Bench) -> dict[int, int]:
 
 
 def last(bench: Bench, kind: int) -> int:
-    """What the alarm's module remembers of a type."""
+    """Return what the alarm's module remembers of a type."""
     return bench.switch.register_read("alarm_last", kind)
 
 
@@ -109,7 +109,7 @@ def remembered(said: Notification) -> int:
 
 
 def as_heard(hops: int, number: int = 1, **fields: Any) -> Notification:
-    """What s1 says, as it looks with so many relays left."""
+    """Return s1's notification, as it looks with so many relays left."""
     return Notification(**{**LINK_DOWN, "switch_id": 1, "sequence": number, "hops": hops, **fields})
 
 

@@ -49,7 +49,7 @@ def program(request: Any) -> Program:
 
 
 def frames(topology: Any) -> list[tuple[int, bytes]]:
-    """What is sent, by port: made, taken, relayed, routed, forged and wrong ones."""
+    """Return the frames to send, by port: made, taken, relayed, routed, forged and wrong ones."""
     spine, s1 = topology.switch("s3").mac, topology.switch("s1").mac
     h1 = topology.host("h1")
     heard = {**LINK_DOWN, "switch_id": 9}
@@ -116,7 +116,7 @@ def wanted(compiled: CompiledProgram, topology: Any) -> list[Any]:
 
 
 async def install(address: str, compiled: CompiledProgram, topology: Any) -> None:
-    """The entries, which the switch must then say that it holds."""
+    """Install the entries, which the switch must then report to hold."""
     async with SwitchSession("s1", address, 1, compiled, timeout=START_SECONDS) as session:
         await session.set_pipeline()
         entries = wanted(compiled, topology)

@@ -282,7 +282,7 @@ control Probe(inout headers_t hdr, inout local_metadata_t meta, in bit<16> step)
 
 @pytest.fixture
 def with_probe(tmp_path: Path) -> Path:
-    """The programs with one mechanism more: one new file and one line."""
+    """Return the programs with one mechanism more: one new file and one line."""
     folder = shutil.copytree(P4SRC, tmp_path / "p4src")
     (folder / "modules/probe.p4").write_text(PROBE)
     with (folder / "mechanisms.p4").open("a") as file:

@@ -78,7 +78,7 @@ def send(leaf: Bench, port: int, *frames: Packet) -> None:
 
 
 def seen(leaf: Bench, wait_ns: int = INTERVAL) -> list[tuple[int, ...]]:
-    """What was reported since the last look, as (port, qp, psn, kind, length)."""
+    """Return the reports since the last call, as (port, qp, psn, kind, length)."""
     leaf.settle(wait_ns)
     lists = [each for each in leaf.switch.digests if each.name == DIGEST]
     leaf.switch.digests.clear()

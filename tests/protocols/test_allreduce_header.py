@@ -58,7 +58,7 @@ FLAGS = ("overflow", "congestion", "from_root", "exponent_only", "again")  # fro
 
 @pytest.fixture(scope="module")
 def p4_fields() -> list[tuple[str, int]]:
-    """The header's fields and widths as the compiled program has them."""
+    """Return the header's fields and widths as the compiled program has them."""
     program = compile_p4(ROOT / "p4src/fabric.p4", defines=("PROFILE", "WITH_ALLREDUCE"))
     (header,) = (h for h in program.json["header_types"] if h["name"] == "allreduce_header_t")
     return [(field[0], field[1]) for field in header["fields"]]

@@ -118,7 +118,7 @@ V1Switch(ReadIt(), Checksum(), Change(), Leave(), Checksum(), WriteIt()) main;
 
 
 def p4_fields() -> list[tuple[str, int]]:
-    """The header's fields and widths as P4 declares them."""
+    """Return the header's fields and widths as P4 declares them."""
     text = P4_TYPES.read_text() + P4_HEADER.read_text()
     named = re.findall(r"(?:typedef|enum)\s+bit<(\d+)>\s+(\w+)", text)
     widths = {name: int(bits) for bits, name in named}
@@ -133,7 +133,7 @@ VALUES = st.tuples(*(st.integers(0, (1 << bits) - 1) for _, bits in FIELDS))
 
 
 def packed(values: tuple[int, ...]) -> bytes:
-    """The 16 bytes of field values, by the widths that P4 declares."""
+    """Return the 16 bytes of field values, by the widths that P4 declares."""
     number = 0
     for (_, bits), value in zip(FIELDS, values, strict=True):
         number = number << bits | value
@@ -142,7 +142,7 @@ def packed(values: tuple[int, ...]) -> bytes:
 
 @pytest.fixture(scope="module")
 def c_mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The C header compiled as strictly as the project compiles C."""
+    """Return the C header compiled as strictly as the project compiles C."""
     folder = tmp_path_factory.mktemp("notification")
     source, program = folder / "mirror.c", folder / "mirror"
     source.write_text(C_PROGRAM)
@@ -154,7 +154,7 @@ def c_mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def echo_program(tmp_path: Path) -> Path:
-    """A program that reads a notification and sends it back changed."""
+    """Return a program that reads a notification and sends it back changed."""
     source = tmp_path / "echo.p4"
     source.write_text(P4_PROGRAM)
     return source

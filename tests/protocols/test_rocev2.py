@@ -14,7 +14,7 @@ from protocols.rocev2 import RETH, ROCE_V2_PORT, icrc, icrc_is_valid
 
 
 def write(payload: bytes, **ip: object) -> bytes:
-    """An RDMA WRITE only, with the ICRC that scapy computes."""
+    """Return an RDMA WRITE only, with the ICRC that scapy computes."""
     return bytes(
         Ether(src="02:00:0a:00:01:01", dst="02:01:00:00:00:01")
         / IP(src="10.0.1.1", dst="10.0.2.1", **ip)

@@ -23,7 +23,7 @@ from tests.random_programs.ours import Target
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0: nothing found, 1: something, 2: wrong arguments, 130: ended by Ctrl-C."""
+    """Return 0: nothing found, 1: something, 2: wrong arguments, 130: ended by Ctrl-C."""
     parser = _parser()
     arguments = parser.parse_args(argv)
     for name in ("seeds", "packets"):

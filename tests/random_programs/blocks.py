@@ -71,7 +71,7 @@ class ControlRun(Interpreter):
         return at is not None, action
 
     def extern(self, stmt: m.Stmt, scope: Scope) -> None:
-        """Registers, counters, hashes, drops, and what makes more packets."""
+        """Run registers, counters, hashes, drops, and what makes more packets."""
         oracle, requests = self.oracle, self.passing.requests
         match stmt:
             case m.RegisterRead(register=name, target=target, index=index):
@@ -127,7 +127,7 @@ class ControlRun(Interpreter):
 
 
 def find(table: m.Table, entries: Sequence[m.Entry], keys: tuple[int, ...]) -> int | None:
-    """The index of the entry that wins, None for a miss."""
+    """Return the index of the entry that wins, None for a miss."""
     best: tuple[int, int] | None = None
     widths = [width_of(key.expr.type) for key in table.keys]  # type: ignore[arg-type]
     for at, entry in enumerate(entries):

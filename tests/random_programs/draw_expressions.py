@@ -46,7 +46,7 @@ class Sight:
     may_exit: bool = False
 
     def inner(self) -> Sight:
-        """The same inside of a block: its declarations end with it, tables are used up."""
+        """Return the sight within a block: its declarations end with it, tables are used up."""
         return replace(self, leaves=list(self.leaves), valid=set(self.valid))
 
     def readable(self) -> list[Leaf]:
@@ -68,7 +68,7 @@ class ExpressionDraw:
         self.widths, self.enums = widths, enums
 
     def chance(self, percent: int) -> bool:
-        """True so often."""
+        """Return True with a chance of `percent`."""
         return self.random.randrange(100) < percent
 
     def bits_type(self) -> Bits:
@@ -77,7 +77,7 @@ class ExpressionDraw:
         return Bits(width, width > 1 and self.chance(25))
 
     def leaf_type(self) -> Type:
-        """The type of a variable."""
+        """Return the type of a variable."""
         at = self.random.randrange(10)
         if at == 0:
             return BOOL
@@ -88,7 +88,7 @@ class ExpressionDraw:
     # --- leaves ---------------------------------------------------------------------------------
 
     def literal(self, type_: Type, bare: bool = False) -> m.Lit:
-        """A constant, with a liking for ends of the range."""
+        """Draw a constant, with a liking for ends of the range."""
         match type_:
             case Bool():
                 return m.Lit(BOOL, self.chance(50))
@@ -101,7 +101,7 @@ class ExpressionDraw:
         raise TypeError(f"no literals of {type_}")
 
     def number(self, type_: Bits) -> int:
-        """A value of the type."""
+        """Return a value of the type."""
         low = -(1 << (type_.width - 1)) if type_.signed else 0
         high = low + (1 << type_.width) - 1
         match self.random.randrange(6):
@@ -112,7 +112,7 @@ class ExpressionDraw:
         return self.random.randint(low, high)
 
     def leaf(self, type_: Type, sight: Sight, writable: bool = False) -> Leaf | None:
-        """A variable of exactly that type, if there is one."""
+        """Return a variable of exactly that type, if there is one."""
         found = [
             leaf
             for leaf in sight.readable()
@@ -123,7 +123,7 @@ class ExpressionDraw:
     # --- expressions ----------------------------------------------------------------------------
 
     def expr(self, type_: Type, sight: Sight, depth: int = 3) -> m.Expr:
-        """An expression of that type, of at most so many levels."""
+        """Return an expression of that type, of at most so many levels."""
         if depth <= 0 or self.chance(12):
             leaf = self.leaf(type_, sight)
             if leaf is not None and self.chance(85):
@@ -209,7 +209,7 @@ class ExpressionDraw:
         return m.Mux(type_, self.expr(BOOL, sight, depth), yes, no)
 
     def _converted(self, type_: Bits, sight: Sight) -> m.Expr | None:
-        """A variable of another bit type, cast."""
+        """Return a variable of another bit type, cast."""
         found = [leaf for leaf in sight.readable() if isinstance(leaf.type, Bits)]
         if not found:
             return None
@@ -227,7 +227,7 @@ class ExpressionDraw:
         return self.convert(self.expr(of, sight, depth), of, type_)
 
     def convert(self, node: m.Expr, of: Bits, to: Bits) -> m.Expr:
-        """A cast in the steps that P4 asks for: sign and width one after the other."""
+        """Return a cast in the steps that P4 asks for: sign and width one after the other."""
         if of == to:
             return node
         if of.signed != to.signed and of.width != to.width:

@@ -69,7 +69,7 @@ def draw_case(program: m.Program, draw: ProgramDraw, packets: int) -> Case:
 def defined(
     program: m.Program, entries: Entries, packets: list[tuple[int, bytes]]
 ) -> list[tuple[int, bytes]]:
-    """The packets but for those that use what the program never set."""
+    """Return the packets but for those that use what the program never set."""
     packets = list(packets)
     while True:
         oracle = Oracle(program, entries)

@@ -47,7 +47,7 @@ PORTABLE_TRAFFIC = Size(portable=True, traffic=True)
 
 
 def draw(seed: int, size: Size = SMALL) -> m.Program:
-    """The program of a seed: always the same."""
+    """Return the program of a seed: always the same."""
     return ProgramDraw(seed, size).program()
 
 
@@ -160,7 +160,9 @@ class ProgramDraw(TrafficDraw):
         return Struct("metadata_t", tuple(fields))
 
     def _add_dump(self, headers: Struct, metadata: Struct, egress: m.Control) -> Struct:
-        """A last header with all of metadata, set at the end of egress, so that nothing hides."""
+        """Add a last header with all of metadata, set at the end of egress, so that nothing
+        hides.
+        """
         leaves = leaves_of(m.Var(metadata, m.META), metadata)
         fields = [(f"d{at}", leaf.type) for at, leaf in enumerate(leaves)]
         pad = -sum(width_of(of) for _, of in fields) % 8
@@ -255,7 +257,7 @@ class ProgramDraw(TrafficDraw):
         return m.State(name, body, following)
 
     def _variable(self, place: m.Field, of: Struct) -> list[m.Stmt]:
-        """A header whose length is said by what is ahead: its fixed part is looked at first."""
+        """Extract a header whose length is given by what is ahead: its fixed part is read first."""
         bits_before = next(i for i, (name, _) in enumerate(of.fields) if name == "length")
         ahead = sum(width_of(field) for _, field in of.fields[:bits_before]) + 8
         look = m.Lookahead(bit(ahead))
@@ -464,7 +466,7 @@ class ProgramDraw(TrafficDraw):
         return self.random.choice(found).expr
 
     def data(self, control: m.Control, action: str) -> list[int]:
-        """What the control plane gives an action."""
+        """Draw an action's data from the control plane."""
         made = next(known for known in control.actions if known.name == action)
         return [
             self.number(param.type) if isinstance(param.type, Bits) else 0
@@ -554,7 +556,7 @@ class ProgramDraw(TrafficDraw):
 
 
 def _reachable(cases: list[m.SelectCase]) -> list[m.SelectCase]:
-    """The cases up to the first that takes all."""
+    """Return the cases up to the first that takes all."""
     for at, case in enumerate(cases):
         if case.matches and all(match.kind == "any" for match in case.matches):
             return cases[: at + 1]
@@ -562,7 +564,7 @@ def _reachable(cases: list[m.SelectCase]) -> list[m.SelectCase]:
 
 
 def canonical(match: m.Match, key: m.Key) -> tuple[int, ...]:
-    """What makes two matches the same key."""
+    """Return what makes two matches the same key."""
     assert key.expr.type is not None
     width = width_of(key.expr.type)
     match match.kind:

@@ -21,7 +21,7 @@ from tests.random_programs.types import (
 
 
 def leaves_of(expr: m.Expr, type_: Type, needs: str = "", writable: bool = True) -> list[Leaf]:
-    """What can be read of a variable: of structs, headers and stacks each field."""
+    """Return the readable parts of a variable: of structs, headers and stacks each field."""
     match type_:
         case Struct(kind="header", fields=fields):
             name = key_of(expr)
@@ -67,7 +67,7 @@ def headers_of(expr: m.Expr, type_: Type) -> dict[str, m.Expr]:
 
 
 def key_of(expr: m.Expr) -> str:
-    """A name for a place that has no index drawn at run time."""
+    """Return a name for a place that has no index drawn at run time."""
     match expr:
         case m.Var(name=name):
             return name
@@ -84,7 +84,7 @@ class StatementDraw(ExpressionDraw):
     names = 0
 
     def name(self, lead: str) -> str:
-        """A new name."""
+        """Return a new name."""
         self.names += 1
         return f"{lead}{self.names}"
 
@@ -182,7 +182,7 @@ class StatementDraw(ExpressionDraw):
         return [made]
 
     def _copy(self, sight: Sight) -> list[m.Stmt]:
-        """A header assigned to another of its type."""
+        """Return a header assigned to another of its type."""
         names = [name for name in sight.headers if name in sight.valid]
         if not names:
             return []
@@ -307,7 +307,7 @@ class StatementDraw(ExpressionDraw):
         return [m.SetValidity(header, True), *fields]
 
     def _stack(self, sight: Sight) -> list[m.Stmt]:
-        """A stack moved by some, or an element that is found only when it runs."""
+        """Move a stack by some, or use an element that is found only when it runs."""
         stack = self.random.choice(sight.stacks)
         assert isinstance(stack.type, Stack)
         element, size = stack.type.element, stack.type.size
@@ -378,11 +378,11 @@ class StatementDraw(ExpressionDraw):
         ]
 
     def data_type(self) -> Type:
-        """The type of an action's data."""
+        """Return the type of an action's data."""
         return bit(self.random.choice(self.widths))
 
     def open_body(self, params: list[m.Param], sight: Sight) -> list[m.Stmt]:
-        """Gives what is `out` a value, and makes the parameters seen."""
+        """Give what is `out` a value, and make the parameters visible."""
         made: list[m.Stmt] = []
         for param in params:
             if param.direction != "out":
@@ -396,7 +396,7 @@ class StatementDraw(ExpressionDraw):
         return made
 
     def function(self, functions: list[m.Function]) -> m.Function:
-        """A function that may call those before it."""
+        """Draw a function that may call those before it."""
         params = self.params("iiob")
         result = self.leaf_type() if self.chance(75) else None
         sight = Sight(functions=list(functions), in_action=True)  # actions may call it
@@ -412,7 +412,7 @@ class StatementDraw(ExpressionDraw):
         return m.Function(self.name("f"), params, result, body)
 
     def action(self, sight: Sight) -> m.Function:
-        """An action of a control; it sees what the control declares."""
+        """Draw an action of a control; it sees what the control declares."""
         inner = sight.inner()
         inner.in_action = True
         params = self.params("dd") if self.chance(60) else self.params("iobd")

@@ -67,7 +67,7 @@ class TrafficDraw(StatementDraw):
         return [(port, self.random.randrange(4)) for port in to]
 
     def standard_leaves(self, control: m.Control) -> list[Leaf]:
-        """What tells packets and their copies apart.
+        """Return what distinguishes packets and their copies.
 
         Not `packet_length` in egress, which in BMv2 counts headers set valid since.
         """
@@ -77,7 +77,7 @@ class TrafficDraw(StatementDraw):
         return [Leaf(m.Field(fields[n], std, n), fields[n], writable=False) for n in names]
 
     def request(self, sight: Sight) -> list[m.Stmt]:
-        """A clone, or the packet once more, unless it has been asked for too often."""
+        """Draw a clone, or the packet once more, unless it has been asked for too often."""
         assert sight.control is not None
         ingress = sight.control.name == "In"
         hops = m.Field(bit(8), m.Var(Struct("metadata_t", ()), m.META), HOPS)
@@ -105,14 +105,16 @@ class TrafficDraw(StatementDraw):
         return m.Binary(BOOL, "&&", *zeros)
 
     def _number(self, width: int, sight: Sight) -> m.Expr:
-        """A session or group: mostly one that is there."""
+        """Return a session or group: mostly one that is there."""
         of = Bits(width)
         if self.chance(75):
             return m.Lit(of, self.random.choice((*NUMBERS, *NUMBERS, 0, 9)))
         return m.Cast(of, self.expr(bit(2), sight, 2))
 
     def draw_digests(self) -> list[Struct]:
-        """The types of one or two digests; BMv2's P4Runtime takes none with signed members."""
+        """Return the types of one or two digests; BMv2's P4Runtime takes none with signed
+        members.
+        """
         made = []
         for at in range(self.random.randint(1, 2)):
             members = [self.bits_type() for _ in range(self.random.randint(1, 3))]
@@ -124,7 +126,7 @@ class TrafficDraw(StatementDraw):
         return made
 
     def rates(self, bytes_: bool) -> m.Rates:
-        """A meter's rates, some of a packet or few in the time of a case.
+        """Return a meter's rates, some of a packet or few in the time of a case.
 
         Beside BMv2, whose time is the machine's, nothing but bursts.
         """

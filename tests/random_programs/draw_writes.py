@@ -23,7 +23,7 @@ class WriteDraw:
         self.random, self.names = random.Random(seed), names
 
     def update(self) -> tuple[p4r.Update, bool]:
-        """An update, and whether something was changed in it after it was well formed."""
+        """Draw an update, and whether something was changed in it after it was well formed."""
         kind = self.random.choices(KINDS, (6, 2, 3))[0]
         entity = self.random.choices(
             (self._entry, self._spread, self._member, self._group, self._array, self._multicast),

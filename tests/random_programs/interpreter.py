@@ -54,7 +54,7 @@ class Scope:
         self.own: dict[str, Value] = {}
 
     def holder(self, name: str) -> dict[str, Value]:
-        """The scope's part that has the name."""
+        """Return the scope's part that has the name."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.own:
@@ -81,7 +81,7 @@ class Interpreter:
         raise NotImplementedError
 
     def extern(self, stmt: m.Stmt, scope: Scope) -> None:
-        """A statement that only this kind of block has."""
+        """Run a statement that only this kind of block has."""
         raise NotImplementedError
 
     def lookahead(self, type_: Type) -> Value:
@@ -91,7 +91,7 @@ class Interpreter:
     # --- expressions ----------------------------------------------------------------------------
 
     def value(self, node: m.Expr, scope: Scope) -> Value:
-        """An expression's value; UNDEFINED only where a variable was copied as it is."""
+        """Evaluate an expression; UNDEFINED only where a variable was copied as it is."""
         match node:
             case m.Lit(value=value):
                 return value
@@ -129,12 +129,12 @@ class Interpreter:
                 return self.lookahead(type_)
 
     def number(self, node: m.Expr, scope: Scope) -> int:
-        """A defined leaf's bits."""
+        """Return a defined leaf's bits."""
         assert node.type is not None
         return raw(node.type, self.value(node, scope))
 
     def truth(self, node: m.Expr, scope: Scope) -> bool:
-        """A defined condition."""
+        """Evaluate a defined condition."""
         value = self.value(node, scope)
         if value is UNDEFINED:
             raise Undefined
@@ -434,7 +434,7 @@ def packed(items: Iterable[tuple[Type, Value]]) -> bytes:
 
 
 def csum16(data: bytes) -> int:
-    """The Internet checksum."""
+    """Return the Internet checksum."""
     data += bytes(len(data) % 2)
     total = sum(int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2))
     while total >> 16:
@@ -453,7 +453,7 @@ def crc16(data: bytes) -> int:
 
 
 def xor16(data: bytes) -> int:
-    """The 16-bit words, one upon the other."""
+    """Return the 16-bit words, one upon the other."""
     data += bytes(len(data) % 2)
     total = 0
     for at in range(0, len(data), 2):

@@ -51,7 +51,7 @@ def _tokens(text: str, chance: random.Random) -> str:
 
 
 def _lines(tokens: list[str], chance: random.Random) -> None:
-    """A line copied to another place, or taken away."""
+    """Copy a line to another place, or take it away."""
     lines = "".join(tokens).split("\n")
     at, to = chance.randrange(len(lines)), chance.randrange(len(lines))
     line = lines.pop(at) if chance.randrange(2) else lines[at]

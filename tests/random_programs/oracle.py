@@ -95,7 +95,7 @@ class Passing:
     requests: Requests = field(default_factory=Requests)
 
     def number(self, name: str) -> int:
-        """A field of standard metadata."""
+        """Return a field of standard metadata."""
         value = self.std.fields[name]
         assert isinstance(value, int)
         return value
@@ -137,7 +137,9 @@ class Oracle:
                 self.counters[counter.name] = [0] * counter.size
 
     def run(self, port: int, packet: bytes, at_us: int = 0) -> list[Sent]:
-        """What comes out for a packet. Raises Undefined; what comes after is undefined too."""
+        """Return what comes out for a packet. Raises Undefined; what comes after is undefined
+        too.
+        """
         first = self._new(packet, at_us)
         first.std.fields |= {"ingress_port": port, "packet_length": len(packet)}
         self._due = []
@@ -197,7 +199,7 @@ class Oracle:
             self._leave(passing, passing.number("egress_spec"))
 
     def _clone_ingress(self, passing: Passing, clone: m.Clone) -> None:
-        """The packet as it came, parsed again; of its metadata the field list stays."""
+        """Send the packet as it came, parsed again; of its metadata the field list stays."""
         copies = self.entries.sessions.get(passing.requests.session)
         if copies is None:
             return
@@ -260,7 +262,9 @@ class Oracle:
         return []
 
     def _clone_egress(self, passing: Passing, clone: m.Clone) -> None:
-        """The packet with its headers as they are now; of its metadata the field list stays."""
+        """Send the packet with its headers as they are now; of its metadata the field list
+        stays.
+        """
         copies = self.entries.sessions.get(passing.requests.session)
         if copies is None:
             return
@@ -322,7 +326,7 @@ class _Writer:
         self.value = self.mask = self.width = 0
 
     def emit(self, value: Value) -> None:
-        """A header if it is valid; all that are in a struct, stack or union."""
+        """Emit a header if it is valid; all that are in a struct, stack or union."""
         match value:
             case HeaderValue(valid=True, type=type_, fields=fields):
                 for name, of in type_.fields:
@@ -353,7 +357,7 @@ class _Writer:
         self.width += width
 
     def bytes(self) -> tuple[bytes, bytes]:
-        """The data and the mask."""
+        """Return the data and the mask."""
         size = (self.width + 7) // 8
         pad = size * 8 - self.width
         return (self.value << pad).to_bytes(size, "big"), (self.mask << pad).to_bytes(size, "big")

@@ -123,7 +123,7 @@ def agree(wanted: Sequence[Sent], got: Sequence[tuple[int, bytes]]) -> bool:
 def difference(
     at: int, port: int, data: bytes, wanted: Sequence[Sent], got: Sequence[tuple[int, bytes]]
 ) -> str:
-    """What was sent, what had to come and what came."""
+    """Say what was sent, what had to come and what came."""
     lines = [f"packet {at}: port {port}: {data.hex()}"]
     lines += [f"  expected port {sent.port}: {masked(sent)}" for sent in wanted] or [
         "  expected nothing"
@@ -133,13 +133,13 @@ def difference(
 
 
 def masked(sent: Sent) -> str:
-    """The digits of a packet, `*` where not all bits are defined."""
+    """Return the digits of a packet, `*` where not all bits are defined."""
     digits = zip(sent.data.hex(), sent.mask.hex(), strict=True)
     return "".join(digit if of == "f" else "*" for digit, of in digits)
 
 
 def _registers(switch: Switch, case: Case, oracle: Oracle) -> Finding | None:
-    """Registers at the end."""
+    """Compare the registers at the end."""
     for control in (case.program.ingress, case.program.egress):
         for register in control.registers:
             name = f"{control.name}.{register.name}"
@@ -307,7 +307,7 @@ def table_entry(names: Names, control: m.Control, table: m.Table, entry: m.Entry
 
 
 def matched(match: m.Match, width: int) -> MatchValue | None:
-    """A match as Names takes it; None: left out."""
+    """Return a match as Names takes it; None: left out."""
     match match.kind:
         case "value":
             return match.low
@@ -320,6 +320,6 @@ def matched(match: m.Match, width: int) -> MatchValue | None:
 
 
 def _first_words(text: str) -> str:
-    """What an error says, without the place and the program's names."""
+    """Return the first words of an error, without the place and the program's names."""
     line = text.split("\n", 1)[0].split("error: ", 1)[-1]
     return " ".join(word for word in line.split() if word.isalpha())

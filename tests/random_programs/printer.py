@@ -23,7 +23,7 @@ _NO_LISTS: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
 
 def type_text(type_: Type | None) -> str:
-    """A type as it is written."""
+    """Return a type as it is written."""
     match type_:
         case None:
             return "void"
@@ -42,7 +42,7 @@ def type_text(type_: Type | None) -> str:
 
 
 def expr(node: m.Expr) -> str:
-    """An expression, with brackets around all that has an operator."""
+    """Return an expression, with brackets around all that has an operator."""
     match node:
         case m.Lit():
             return _literal(node)
@@ -203,7 +203,7 @@ def _for(stmt: m.For) -> list[str]:
 
 
 def program(made: m.Program) -> str:
-    """The whole program."""
+    """Return the whole program."""
     lines = [f"// Made from seed {made.seed}.", "#include <core.p4>", "#include <v1model.p4>", ""]
     if made.errors:
         lines.append(f"error {{ {', '.join(made.errors)} }}")

@@ -130,7 +130,7 @@ def check_bmv2(case: Case, prepared: Pipeline) -> Finding | None:
 
 
 def _told(bmv2: Bmv2Target, wanted: set[Row]) -> set[Row]:
-    """The digests that BMv2 sends; they come behind its packets, on a busy machine by far."""
+    """Return the digests that BMv2 sends, on a busy machine long after its packets."""
     told: set[Row] = set()
     deadline = time.monotonic() + DIGESTS_S
     while True:
@@ -141,7 +141,7 @@ def _told(bmv2: Bmv2Target, wanted: set[Row]) -> set[Row]:
 
 
 def _rows(names: Names, message: p4r.StreamMessageResponse) -> Iterator[Row]:
-    """The digests in a message of the stream."""
+    """Yield the digests in a message of the stream."""
     for data in message.digest.data:
         members = data.struct.members if data.WhichOneof("data") == "struct" else [data]
         name = names.schema.digests[message.digest.digest_id].name
@@ -164,7 +164,7 @@ def own_fault(error: str) -> str:
 def check_reference(
     case: Case, text: str, prepared: Pipeline, target: Target, live: bool
 ) -> Finding | None:
-    """The other three of {our compiler, p4c} x {our switch, BMv2}, each beside the oracle.
+    """Check the other three of {our compiler, p4c} x {our switch, BMv2}, each beside the oracle.
 
     `live`: BMv2 too, which takes a second for each.
     """

@@ -39,7 +39,7 @@ def case_of(seed: int, size: Size = SMALL, packets: int = 12) -> Case:
 
 
 def one(seed: int, settings: Settings) -> Result | None:
-    """What a seed shows, None when all is as it must be."""
+    """Return what a seed shows, None when all is as it must be."""
     case = case_of(seed, settings.size, settings.packets)
     finding = examine(case, settings)
     return None if finding is None else Result(seed, case, finding)
@@ -57,7 +57,7 @@ def examine(case: Case, settings: Settings) -> Finding | None:
 
 
 def smallest(result: Result, settings: Settings) -> Result:
-    """The same kind of finding in the smallest case that is found in the time."""
+    """Return the same kind of finding in the smallest case that is found in the time."""
 
     def shows(case: Case) -> bool:
         finding = examine(case, settings)

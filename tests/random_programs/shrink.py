@@ -16,7 +16,7 @@ Shows = Callable[[Case], bool]
 
 
 def shrink(case: Case, shows: Shows, seconds: float) -> Case:
-    """The smallest case found in so many seconds that `shows` what the first one showed."""
+    """Return the smallest case found in so many seconds that `shows` what the first one showed."""
     worker = _Shrink(case, shows, time.monotonic() + seconds)
     worker.run()
     return worker.case
@@ -130,7 +130,7 @@ def _walk(node: object, path: Path = ()) -> Iterator[tuple[Path, object]]:
 
 
 def _lists(program: m.Program) -> Iterator[Path]:
-    """Lists of statements, declarations, cases; those of arguments and keys must keep length."""
+    """Yield lists of statements, declarations, cases; those of arguments, keys must keep length."""
     kept = ("args", "items", "keys", "matches", "exprs", "params", "labels", "default_args")
     for path, node in _walk(program):
         if isinstance(node, list) and path[-1] not in kept and "structs" not in path:

@@ -28,7 +28,7 @@ def script(case: Case) -> str:
 
 
 def _replication(entries: Entries) -> list[str]:
-    """A group for each clone session too, with ids that follow those of the multicast groups."""
+    """Return a group for each clone session too, with ids that follow those of multicast groups."""
     beyond = max(entries.groups, default=0)
     groups = entries.groups | {beyond + at: to for at, to in entries.sessions.items()}
     lines = [f"mirroring_add_mc {session} {beyond + session}" for session in entries.sessions]

@@ -33,7 +33,9 @@ SHRINK_SECONDS = 20.0
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    """The build under test, and a cache of its own: these programs are compiled only once."""
+    """Yield the build under test, with a cache of its own: these programs are compiled only
+    once.
+    """
     cache = tmp_path_factory.mktemp("cache")
     module = native(sanitize=True) if SANITIZE else None
     yield Target(module, SANITIZE, cache)
@@ -120,7 +122,7 @@ def sent(case: Case) -> list[list[Sent]]:
 
 @pytest.fixture(scope="module")
 def saturating() -> int:
-    """A seed that shows whether the oracle saturates."""
+    """Return a seed that shows whether the oracle saturates."""
     return next(seed for seed in range(100) if saturation_matters(search.case_of(seed)))
 
 
@@ -178,7 +180,7 @@ def test_a_search_that_finds_nothing(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def search_main(words: list[str]) -> int:
-    """The exit code of `python -m tests.random_programs`."""
+    """Return the exit code of `python -m tests.random_programs`."""
     try:
         return command.main(words)
     except SystemExit as ended:

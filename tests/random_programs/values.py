@@ -75,7 +75,7 @@ Value = (
 
 
 def fresh(type_: Type, zero: bool = False) -> Value:
-    """A value of a variable that nothing was assigned to; user metadata begins as zero."""
+    """Return a value of a variable that nothing was assigned to; user metadata begins as zero."""
     match type_:
         case Struct(kind="union"):
             made = {name: fresh(of, zero) for name, of in type_.fields}
@@ -98,7 +98,7 @@ def fresh(type_: Type, zero: bool = False) -> Value:
 
 
 def copy(value: Value) -> Value:
-    """A value that shares nothing with this one."""
+    """Return a value that shares nothing with this one."""
     match value:
         case StructValue(type=type_, fields=fields):
             return StructValue(type_, {name: copy(of) for name, of in fields.items()})
@@ -113,7 +113,7 @@ def copy(value: Value) -> Value:
 
 
 def wrap(type_: Bits, value: int) -> int:
-    """The value modulo 2**width, as the type reads it."""
+    """Return the value modulo 2**width, as the type reads it."""
     value &= (1 << type_.width) - 1
     if type_.signed and value >> (type_.width - 1):
         value -= 1 << type_.width
@@ -121,14 +121,14 @@ def wrap(type_: Bits, value: int) -> int:
 
 
 def saturate(type_: Bits, value: int) -> int:
-    """The nearest value that the type has."""
+    """Return the nearest value that the type has."""
     low = -(1 << (type_.width - 1)) if type_.signed else 0
     high = (1 << (type_.width - 1)) - 1 if type_.signed else (1 << type_.width) - 1
     return max(low, min(high, value))
 
 
 def raw(type_: Type, value: Value) -> int:
-    """A leaf's bits as a number. Raises Undefined."""
+    """Return a leaf's bits as a number. Raises Undefined."""
     if value is UNDEFINED:
         raise Undefined
     match type_, value:
@@ -142,7 +142,7 @@ def raw(type_: Type, value: Value) -> int:
 
 
 def of_raw(type_: Type, bits: int) -> Value:
-    """A leaf from its bits."""
+    """Return a leaf from its bits."""
     match type_:
         case Bits():
             return wrap(type_, bits)
@@ -164,7 +164,7 @@ def cast(to: Type, of: Type, value: Value) -> Value:
 
 
 def binary(op: str, type_: Type, of: Type, left: Value, right: Value, right_of: Type) -> Value:
-    """An operator on two defined leaves of the type `of`; `type_` is the result's."""
+    """Apply an operator to two defined leaves of the type `of`; `type_` is the result's."""
     if op in ("==", "!="):
         return (left == right) == (op == "==")
     assert isinstance(left, int) and isinstance(right, int)

@@ -41,7 +41,7 @@ class Net:
         self.switches: dict[int, Switch] = {}
 
     def port(self, node: int, interface: int, rate: int = RATE, delay: int = DELAY) -> HostPort:
-        """An interface of a host; the first one has the host's address."""
+        """Add an interface of a host; the first one has the host's address."""
         ip = 0x0A000000 + node + 256 * interface
         mac = 0x020000000000 + node
         return HostPort(rate, delay, mac=mac, gateway_mac=0x02FF00000000, ip=ip, mtu=4200)
@@ -64,7 +64,7 @@ class Net:
         queue_packets: int = 0,
         **config: int,
     ) -> int:
-        """A switch with ports 1 to `ports`."""
+        """Add a switch with ports 1 to `ports`."""
         core = CoreConfig(cpu_port=255, tick_ps=1000, queue_packets=0, **config)
         switch = Switch.from_json(*self.program, config=core, module=self.engine.module)
         node = self.engine.add_switch(switch.core)
@@ -89,7 +89,7 @@ class Net:
         )
 
     def link(self, a: tuple[int, int] | int, b: tuple[int, int] | int) -> int:
-        """Joins two ends, (node, port) or a host's first interface."""
+        """Join two ends, (node, port) or a host's first interface."""
         ends = [end if isinstance(end, tuple) else (end, 0) for end in (a, b)]
         return self.engine.add_link(*ends[0], *ends[1])
 

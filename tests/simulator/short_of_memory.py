@@ -56,7 +56,7 @@ def engine(delay: int) -> Engine:
 
 
 def between(made: Engine) -> Switch:
-    """A switch without limits that sends a bit a second: what comes, stays."""
+    """Return a switch without limits that sends a bit a second: what comes, stays."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "forward.p4"
         source.write_text(FORWARD)

@@ -53,7 +53,7 @@ def summary(run: RunFile, out: Path) -> dict[str, Any]:
 
 
 def incast(congestion_control: str) -> RunFile:
-    """The shipped run, whole or without DCQCN and nothing else changed."""
+    """Return the shipped run, whole or without DCQCN and nothing else changed."""
     run = load_run_file("incast-32-dcqcn")
     assert run.transport is not None and run.until_ps == 20 * MS
     changed = {"congestion_control": congestion_control}

@@ -32,7 +32,7 @@ def results(out: Path, seed: int | None = None) -> dict[str, bytes]:
 
 
 def hashes(files: dict[str, bytes]) -> str:
-    """A line for each table, as summary.json's manifest has them."""
+    """Return a line for each table, as summary.json's manifest has them."""
     manifest = json.loads(files["summary.json"])["files"]
     return "".join(f"{row['sha256']}  {name}\n" for name, row in sorted(manifest.items()))
 

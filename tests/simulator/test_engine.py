@@ -24,7 +24,7 @@ def slot(payload: int, rate: int = RATE) -> int:
 
 
 def script_frame(dst: int, tag: int = 0, length: int = 64) -> bytes:
-    """A plain UDP datagram to a host; `tag` is its source port."""
+    """Return a plain UDP datagram to a host; `tag` is its source port."""
     udp = struct.pack("!HHHH", tag, 9, length - 34, 0)
     head = struct.pack(
         "!BBHHHBBHII", 0x45, 0, length - 14, 0, 0, 64, 17, 0, 0x0A0000FE, 0x0A000000 + dst

@@ -55,7 +55,7 @@ def stats_of(net: Any, flow: int) -> dict[str, int]:
 
 
 def share(net: Any, size: int, *rates: int) -> float:
-    """What a message got of its lines, in frames as they count on a wire."""
+    """Return what a message got of its lines, in frames as they count on a wire."""
     packets = -(-size // MTU)
     bits = 8 * (size + packets * (HEADERS + GAP + ICRC))
     times = net.times(0)

@@ -21,7 +21,7 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
 def included(file: Path) -> set[str]:
-    """What a file includes of ours."""
+    """Return what a file includes of ours."""
     return set(_INCLUDE.findall(file.read_text()))
 
 

@@ -29,7 +29,7 @@ def slot(payload: int, rate: int = RATE) -> int:
 
 
 def pfc(quanta: dict[int, int]) -> bytes:
-    """An 802.1Qbb pause frame."""
+    """Return an 802.1Qbb pause frame."""
     times = struct.pack("!8H", *(quanta.get(c, 0) for c in range(8)))
     enabled = sum(1 << c for c in quanta)
     head = bytes.fromhex("0180c2000001020000000000") + struct.pack("!HHH", 0x8808, 0x0101, enabled)

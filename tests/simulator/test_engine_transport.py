@@ -71,7 +71,7 @@ def sending(operation: Operation, size: int) -> int:
 
 
 def connected(net: Any, src: int, dst: int, transport: Transport = PLAIN, **fields: int) -> int:
-    """A flow with this transport."""
+    """Return a flow with this transport."""
     number = net.engine.add_transports([transport])
     return int(net.flow(src, dst, transport=number + 1, **{"payload": MTU, **fields}))
 
@@ -101,7 +101,7 @@ def queue_pair(frame: Any) -> int:
 
 
 def data_sent(frames: Sequence[Any]) -> list[Any]:
-    """What an interface sent of SENDs and WRITEs."""
+    """Return the SENDs and WRITEs that an interface sent."""
     return [
         f for f in frames if f.sent and f.data[12:14] == b"\x08\0" and opcode(f) in DATA_OPCODES
     ]
@@ -114,7 +114,7 @@ def starts(frames: Sequence[Any]) -> list[int]:
 
 
 def pfc(quanta: dict[int, int]) -> bytes:
-    """An 802.1Qbb pause frame."""
+    """Return an 802.1Qbb pause frame."""
     times = struct.pack("!8H", *(quanta.get(c, 0) for c in range(8)))
     enabled = sum(1 << c for c in quanta)
     head = bytes.fromhex("0180c2000001020000000000") + struct.pack("!HHH", 0x8808, 0x0101, enabled)
@@ -398,7 +398,9 @@ def test_a_flow_never_exceeds_its_own_rate(net: Any) -> None:
 
 
 def marked_packet(flow: int, src: int, dst: int) -> bytes:
-    """A SEND_ONLY of this flow with CE, up to its BTH; its PSN is the one before the first."""
+    """Return a SEND_ONLY of this flow with CE, up to its BTH; its PSN is the one before the
+    first.
+    """
     total = 20 + 8 + 12 + MTU + ICRC
     words = [0x4503, total, 0, 0x4000, 0x4011, 0, 0x0A00, src, 0x0A00, dst]
     words[5] = 0xFFFF - sum(words) % 0xFFFF

@@ -107,7 +107,7 @@ class Played:
         )
 
     def outcomes(self, at: tuple[str, int]) -> list[int]:
-        """What became of packets that met a port's long queue, by FastCnpOutcome."""
+        """Return the outcomes of packets that met a port's long queue, by FastCnpOutcome."""
         device = self.simulation.fabric.switches[at[0]].device
         assert device.pipeline is not None
         counters = device.pipeline.schema.counters.values()

@@ -224,7 +224,7 @@ def test_a_receiver_with_impossible_thresholds_is_refused() -> None:
 
 
 def acknowledgements(extra: str) -> set[int]:
-    """The DSCPs of what h5 sends back."""
+    """Return the DSCPs of what h5 sends back."""
     made = simulation(extra, "message: {from: h1, to: h5, bytes: 1MB}")
     made.engine.tap(made.fabric.nodes["h5"], 0)
     made.run()

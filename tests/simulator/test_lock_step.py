@@ -45,13 +45,13 @@ traffic:
 
 
 def lines(*at: str) -> str:
-    """The end of the run file: h1 sends h2 frames at these times."""
+    """Return the end of the run file: h1 sends h2 frames at these times."""
     frame = bytes.fromhex(H2.replace(":", "")) + bytes(6) + b"\x88\xb5" + bytes(50)
     return "".join(f"      - {{at: {each}, from: h1, hex: '{frame.hex()}'}}\n" for each in at)
 
 
 def simulation(*at: str) -> Simulation:
-    """A run in which h1 sends h2 frames at these times."""
+    """Return a run in which h1 sends h2 frames at these times."""
     run = read_run(RUN + lines(*at), directory=PROGRAM.parent)
     source = program_cache.compile_program(job(run.topology, PROGRAM))
     return Simulation(run, CompiledProgram.of(source, PROGRAM))

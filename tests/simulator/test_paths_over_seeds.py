@@ -38,7 +38,7 @@ traffic:
 
 @cache
 def choices() -> npt.NDArray[np.int64]:
-    """The spine that each flow takes, by number: a row a seed."""
+    """Return the spine that each flow takes, by number: a row a seed."""
     run = read_run(RUN)
     simulation = Simulation(run, fabric_program())
     paths = FlowPaths(run.topology, fabric_program(), simulation.control.model.installed)
@@ -62,7 +62,7 @@ def splits(flows: int, spines: int) -> Iterator[tuple[int, ...]]:
 
 
 def fullest() -> npt.NDArray[np.float64]:
-    """The chance that the fullest spine has 0, 1, ... 8 flows."""
+    """Return the chance that the fullest spine has 0, 1, ... 8 flows."""
     chance = np.zeros(FLOWS + 1)
     for loads in splits(FLOWS, SPINES):
         ways = math.factorial(FLOWS) // math.prod(math.factorial(load) for load in loads)

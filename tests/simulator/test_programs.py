@@ -26,7 +26,7 @@ ALWAYS = 1 << 32
 
 
 def wire(payload: int) -> int:
-    """What a datagram takes of a wire, in ps."""
+    """Return the time of a datagram on a wire, in ps."""
     return max(84, HEADERS + payload + 24) * SLOT
 
 
@@ -218,7 +218,7 @@ def test_frames_leave_at_line_rate_in_order(net: Net) -> None:
 
 
 def pause(classes: dict[int, int]) -> bytes:
-    """A PFC frame: quanta by class."""
+    """Return a PFC frame: quanta by class."""
     frame = bytes.fromhex("0180c2000001 020000000001 8808 0101".replace(" ", ""))
     frame += sum(1 << each for each in classes).to_bytes(2, "big")
     frame += b"".join(classes.get(each, 0).to_bytes(2, "big") for each in range(8))

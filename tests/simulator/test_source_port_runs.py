@@ -32,7 +32,7 @@ def run_file(transport: str, port: int = 0xC000) -> RunFile:
 
 @cache
 def ports() -> dict[str, int]:
-    """A source port for each of the paths."""
+    """Return a source port for each of the paths."""
     simulation = Simulation(run_file("window: 9"), program())
     control = simulation.control
     paths = FlowPaths(simulation.fabric.topology, control.program, control.model.installed)

@@ -54,7 +54,7 @@ def run(text: str = RUN, **options: int) -> Outcome:
 
 
 def ticks(outcome: Outcome) -> int:
-    """What h2 got that belongs to no flow."""
+    """Count what h2 received that belongs to no flow."""
     return int(outcome.end.totals["received_other"])
 
 

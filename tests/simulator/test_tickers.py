@@ -153,7 +153,7 @@ def test_samples_are_those_of_a_run_without_tickers(new_net: Callable[..., Any])
 
 
 def busy(net: Any, period: int) -> tuple[list[int], int, int]:
-    """A switch whose ticks go to a host, so often that something is always on its way."""
+    """Return a switch whose ticks go to a host, so often that something is always on its way."""
     hosts, centre = net.star(3)
     return hosts, centre, add(net, centre, period, packet=script_frame(hosts[2]))
 

@@ -42,7 +42,7 @@ UPLINK = 5  # of s1, to s3; four hosts are before it
 
 
 def run(before: str) -> Outcome:
-    """The link has the rate `before` for half a millisecond, then it dies."""
+    """Run a link at the rate `before` for half a millisecond, then let it fail."""
     text = LEAF_SPINE.replace("BEFORE", before)
     return Simulation(read_run(text), fabric_program()).run()
 

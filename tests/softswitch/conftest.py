@@ -112,7 +112,7 @@ def frame(
     rounds: int = 0,
     payload: bytes = b"",
 ) -> bytes:
-    """A frame of the toy: 32 bytes of header, then `payload`."""
+    """Return a frame of the toy: 32 bytes of header, then `payload`."""
     head = bytes([table, flags]) + out.to_bytes(2, "big") + key32.to_bytes(4, "big")
     head += key16.to_bytes(2, "big") + bytes([key8, arg, priority, group, session, rounds])
     return head + bytes(16) + payload
@@ -134,13 +134,13 @@ class Toy:
         return [seen(output) for output in self.core.take_output(until)]
 
     def ask(self, **fields: int | bytes) -> Seen:
-        """Sends one frame at once and returns the one output."""
+        """Send one frame at once and return the one output."""
         self.send(**fields)  # type: ignore[arg-type]
         (only,) = self.take()
         return only
 
     def forward(self, port: int) -> Spec:
-        """The toy's action that forwards to `port`."""
+        """Return the toy's action that forwards to `port`."""
         return Spec.of_action(0, [port])
 
 
@@ -150,7 +150,7 @@ def seen(output: Output) -> Seen:
 
 @pytest.fixture(scope="session")
 def toy_so(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The toy pipeline as a shared object."""
+    """Return the toy pipeline as a shared object."""
     return compile_pipeline(HERE / "pipelines" / "toy.c", tmp_path_factory.mktemp("toy") / "toy.so")
 
 
@@ -162,7 +162,10 @@ def compile_c() -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def make_core() -> Callable[..., SwitchCore]:
-    """Makes a switch of the build under test; keyword arguments are CoreConfig's."""
+    """Return a function that makes a switch of the build under test.
+
+    Its keyword arguments are CoreConfig's.
+    """
 
     def make(**config: int) -> SwitchCore:
         return SwitchCore(CoreConfig(**config), sanitize=SANITIZE)
@@ -172,7 +175,7 @@ def make_core() -> Callable[..., SwitchCore]:
 
 @pytest.fixture
 def make_toy(toy_so: Path) -> Iterator[Callable[..., Toy]]:
-    """Makes toy switches; keyword arguments are CoreConfig's."""
+    """Yield a function that makes toy switches; its keyword arguments are CoreConfig's."""
     made: list[Toy] = []
 
     def make(**config: int) -> Toy:
@@ -186,20 +189,20 @@ def make_toy(toy_so: Path) -> Iterator[Callable[..., Toy]]:
 
 @pytest.fixture
 def toy(make_toy: Callable[..., Toy]) -> Toy:
-    """A toy switch with BMv2's defaults."""
+    """Return a toy switch with BMv2's defaults."""
     return make_toy()
 
 
 @pytest.fixture(scope="session")
 def lanes_so(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pipeline with lanes (pipelines/lanes.c) as a shared object."""
+    """Return the pipeline with lanes (pipelines/lanes.c) as a shared object."""
     source = HERE / "pipelines" / "lanes.c"
     return compile_pipeline(source, tmp_path_factory.mktemp("lanes") / "lanes.so")
 
 
 @pytest.fixture
 def six_ports(lanes_so: Path) -> Iterator[Callable[..., SwitchCore]]:
-    """Makes switches that run lanes.c with ports 1 to 6 at 100 Gb/s."""
+    """Yield a function that makes switches that run lanes.c with ports 1 to 6 at 100 Gb/s."""
     made: list[SwitchCore] = []
 
     def make(**config: int) -> SwitchCore:
@@ -216,13 +219,13 @@ def six_ports(lanes_so: Path) -> Iterator[Callable[..., SwitchCore]]:
 
 @pytest.fixture(name="frame", scope="session")
 def frame_fixture() -> Callable[..., bytes]:
-    """Makes a frame of the toy: frame(table=.., flags=.., ...)."""
+    """Return a function that makes a frame of the toy: frame(table=.., flags=.., ...)."""
     return frame
 
 
 @pytest.fixture
 def rig(toy_so: Path, make_core: Callable[..., SwitchCore]) -> Callable[..., Any]:
-    """Runs the toy on veth pairs; a context manager, in a namespace of the test's own."""
+    """Return a context manager that runs the toy on veth pairs in a namespace of the test's own."""
 
     @contextmanager
     def make(

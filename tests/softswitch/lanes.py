@@ -22,7 +22,7 @@ def wire_ps(length: int, rate_bps: int) -> int:
 def ip_frame(
     length: int, *, dscp: int, out: int = 1, queue: int = 0, group: int = 0, clone: int = 0
 ) -> bytes:
-    """An IPv4 frame of `length` bytes with a DSCP, and where lanes.c is to send it."""
+    """Return an IPv4 frame of `length` bytes with a DSCP, and where lanes.c is to send it."""
     head = bytes([2, clone, group, 0, queue, out]) + bytes.fromhex("02000000000a0800")
     return (head + bytes([0x45, dscp << 2])).ljust(length, b"\0")
 
@@ -45,7 +45,7 @@ class Pause:
 
 
 def read_pause(out: Output) -> Pause | None:
-    """The PFC frame in an output; None: another frame."""
+    """Return the PFC frame in an output; None: another frame."""
     if out.data[:6] != PFC_ADDRESS:
         return None
     assert len(out.data) == 60 and out.data[12:16] == bytes.fromhex("88080101")
@@ -56,7 +56,7 @@ def read_pause(out: Output) -> Pause | None:
 
 
 def pauses(core: SwitchCore, until: int = EVER) -> list[Pause]:
-    """The PFC frames among what came out, the rest forgotten."""
+    """Return the PFC frames among what came out, the rest forgotten."""
     return [p for p in map(read_pause, core.take_output(until)) if p is not None]
 
 
@@ -73,7 +73,7 @@ def same_class(**changes: int | tuple[int, ...]) -> BufferConfig:
 
 
 def lanes_core(so: Path, *, sanitize: bool, **config: int) -> SwitchCore:
-    """A switch with eight queues a port that runs lanes.c."""
+    """Return a switch with eight queues a port that runs lanes.c."""
     core = SwitchCore(CoreConfig(priorities=8, **config), sanitize=sanitize)
     core.load(so)
     return core

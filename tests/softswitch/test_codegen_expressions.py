@@ -48,13 +48,13 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
 def to_signed(value: int, width: int) -> int:
-    """The low bits of a number as two's complement."""
+    """Return the low bits of a number as two's complement."""
     low = value & ((1 << width) - 1)
     return low - (1 << width) if low >> (width - 1) else low
 
 
 def evaluate(node: Json, values: Values) -> int:
-    """The value of an expression; booleans are 0 and 1."""
+    """Return the value of an expression; booleans are 0 and 1."""
     kind, value = node["type"], node["value"]
     if kind == "hexstr":
         return int(value, 16)
@@ -107,14 +107,14 @@ class Maker:
         self.random = random.Random(seed)
 
     def number(self) -> int:
-        """A literal, likely one at a border."""
+        """Return a literal, likely one at a border."""
         r = self.random
         bits = r.choice((1, 4, 8, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200))
         value = r.choice(((1 << bits) - 1, 1 << (bits - 1), r.getrandbits(bits), 1, 0))
         return -value if r.random() < 0.2 else value
 
     def data(self, depth: int) -> Json:
-        """An integer expression."""
+        """Return an integer expression."""
         r = self.random
         if depth <= 0 or r.random() < 0.1:
             if r.random() < 0.7:
@@ -146,14 +146,14 @@ class Maker:
         )
 
     def amount(self) -> Json:
-        """A shift amount: up to 255, so that exact results stay of a testable size."""
+        """Return a shift amount: up to 255, so that exact results stay of a testable size."""
         r = self.random
         if r.random() < 0.5:
             return tiny.const(r.choice((0, 1, 7, 8, 31, 32, 63, 64, 65, 127, 128, 129, 255)))
         return tiny.field("h", r.choice(("u1", "u7", "u8")))
 
     def condition(self, depth: int) -> Json:
-        """A boolean expression."""
+        """Return a boolean expression."""
         r = self.random
         if depth <= 0 or r.random() < 0.6:
             return tiny.op(r.choice(COMPARISONS), self.data(depth - 1), self.data(depth - 1))
@@ -192,7 +192,7 @@ class Maker:
 
 
 def packet(values: Values) -> bytes:
-    """The header that holds these values."""
+    """Return the header that holds these values."""
     bits = 0
     for name, width, _ in FIELDS:
         bits = bits << width | (values[name] & ((1 << width) - 1))
@@ -264,7 +264,7 @@ MASK64 = tiny.const(2**64 - 1)
 
 
 def huge_shifts(values: Values) -> list[int]:
-    """What the expressions of `test_shift_amounts_beyond_any_width` yield."""
+    """Return what the expressions of `test_shift_amounts_beyond_any_width` yield."""
     left = values["u64"] << min(values["u64"], 4096)
     return [
         left & (2**64 - 1),

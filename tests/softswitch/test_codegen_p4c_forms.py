@@ -38,7 +38,7 @@ def program() -> Any:
 
 
 def run(made: Any, work: Path, *packets: str) -> list[str]:
-    """What follows h in each packet afterwards."""
+    """Return what follows h in each packet afterwards."""
     ran = tiny.run(made.json(), [bytes.fromhex(packet) for packet in packets], work)
     return [result.headers.hex()[4:] for result in ran]
 

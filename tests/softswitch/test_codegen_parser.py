@@ -17,7 +17,7 @@ TOO_SHORT, OUT_OF_BOUNDS, HEADER_SHORT, TIMEOUT, BAD_ARGUMENT = 1, 3, 4, 5, 6
 
 
 def two_headers() -> Any:
-    """a (2 bytes), then b (3 bytes) where a.kind is 7."""
+    """Build a program with a (2 bytes), then b (3 bytes) where a.kind is 7."""
     made = tiny.Tiny()
     made.type("a_t", [["kind", 8, False], ["rest", 8, False]])
     made.type("b_t", [["x", 12, False], ["y", 12, False]])
@@ -73,7 +73,7 @@ def test_the_program_without_core_errors_gets_codes_of_its_own(tmp_path: Path) -
 
 
 def stack_program(size: int = 3) -> Any:
-    """A stack of 1-byte labels; the low bit ends it. Ends in a state that keeps the last label."""
+    """Build a stack of 1-byte labels; the low bit ends it. A last state keeps the last label."""
     made = tiny.Tiny()
     made.type("label_t", [["value", 7, False], ["last", 1, False]])
     made.type("out_t", [["seen", 8, False]])

@@ -16,7 +16,9 @@ CLONE, FLAG = 0x80000000, 0x80000000
 
 
 def program() -> Any:
-    """a (4 bytes) is extracted; b has the same type and is not; out (8 bytes) shows results."""
+    """Build a program: a (4 bytes) is extracted, b of its type is not, out (8 bytes) shows
+    results.
+    """
     made = tiny.Tiny()
     made.type("a_t", [["x", 8, False], ["y", 24, False]])
     made.type("out_t", [["v", 64, False]])
@@ -37,7 +39,7 @@ DATA = bytes.fromhex("11222222")
 
 
 def run(made: Any, work: Path, packet: bytes = DATA, port: int = 1) -> Any:
-    """The result of one packet."""
+    """Return the result of one packet."""
     return tiny.run(made.json(), [packet], work, port=port)[0]
 
 
@@ -242,7 +244,7 @@ LAST = {"type": "stack_field", "value": ["s", "value"]}
 
 
 def element(index: Json, stack: Json = S) -> Json:
-    """The value of a stack's element at an index known at run time."""
+    """Return the value of a stack's element at an index known at run time."""
     return tiny.op("access_field", tiny.op("dereference_header_stack", stack, index), 0)
 
 

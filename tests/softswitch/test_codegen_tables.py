@@ -16,7 +16,7 @@ PORT = tiny.field("standard_metadata", "egress_spec")
 
 
 def part(match: str, *target: str, mask: str | None = None) -> Json:
-    """A key field."""
+    """Return a key field."""
     if match == "valid":
         return {"match_type": match, "target": target[0], "mask": None}
     return {"match_type": match, "target": list(target), "mask": mask}
@@ -68,7 +68,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(made: Any, cache: Path) -> SwitchCore:
-    """A switch that runs the program; every table has its default."""
+    """Return a switch that runs the program; every table has its default."""
     loaded = Bmv2Program.from_json(made.json())
     core = SwitchCore()
     core.load(build_pipeline(loaded, cache_dir=cache))
@@ -81,14 +81,16 @@ def start(made: Any, cache: Path) -> SwitchCore:
 
 
 def send(core: SwitchCore, data: bytes) -> bytes:
-    """The out header that a packet leaves with; nothing when it is not forwarded to port 2."""
+    """Return the out header that a packet leaves with; nothing when it is not forwarded to port
+    2.
+    """
     core.inject(1, data)
     outputs = [o for o in core.take_output() if o.port == 2]
     return outputs[0].data[:2] if outputs else b""
 
 
 def show(value: int) -> Spec:
-    """Runs `show` (the first action) with one byte."""
+    """Return a call of `show` (the first action) with one byte."""
     return Spec(target=Target.ACTION, action=0, args=(value,))
 
 

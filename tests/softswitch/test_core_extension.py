@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def small(tmp_path: Path) -> Extension:
-    """A module of two sources, each with a function."""
+    """Return a module of two sources, each with a function."""
     for name in ("one", "two"):
         (tmp_path / f"{name}.c").write_text(
             f'#include "small.h"\nint {name}(void) {{ return 1; }}\n'

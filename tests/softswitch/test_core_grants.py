@@ -21,7 +21,7 @@ MS = 1000 * US
 
 
 def names(toy: Any) -> list[int]:
-    """The key16 of all that came out."""
+    """Return the key16 of all that came out."""
     return [int.from_bytes(o.data[8:10], "big") for o in toy.take()]
 
 

@@ -21,7 +21,7 @@ MOST_WAIT_S = 1.0
 
 
 def going_round() -> Any:
-    """Sends each packet back into ingress: for ever, by resubmitting it."""
+    """Build a program that sends each packet back into ingress: for ever, by resubmitting it."""
     made = tiny.Tiny()
     made.type("h_t", [["x", 16, False]])
     made.header("h", "h_t")

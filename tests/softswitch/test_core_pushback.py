@@ -68,7 +68,7 @@ def arrived(r: Any, port: int, count: int) -> list[Arrived]:
 
 
 def arrived_until(r: Any, port: int, last: int) -> list[Arrived]:
-    """The frames at a far end up to the one of this number."""
+    """Return the frames at a far end up to the one of this number."""
     found = [read(r.taps[port].recv(2000))]
     while found[-1].number != last:
         found.append(read(r.taps[port].recv(2000)))
@@ -76,12 +76,12 @@ def arrived_until(r: Any, port: int, last: int) -> list[Arrived]:
 
 
 def received(r: Any, count: int) -> None:
-    """Waits until the switch has taken so many frames: each one waits, has left or was dropped."""
+    """Wait until the switch has taken so many frames: each one waits, has left or was dropped."""
     until(lambda: r.loop.stats().rx == count, f"{count} frames in the switch")
 
 
 def noticed(r: Any, text: str, port: int = 2) -> None:
-    """Waits for a line of the loop's."""
+    """Wait for a line of the loop's."""
     name = f"port {port} (near{port}): queueing discipline {text}"
     until(lambda: any(name in line for line in r.lines), f"{name!r} in {r.lines}")
 
@@ -91,7 +91,7 @@ Send = Callable[..., None]
 
 @pytest.fixture
 def send(frame: Callable[..., bytes]) -> Send:
-    """Sends numbered frames to port 1: send(rig, 0, 1, 2, out=2, priority=0)."""
+    """Send numbered frames to port 1: send(rig, 0, 1, 2, out=2, priority=0)."""
 
     def make(r: Any, *numbers: int, **fields: int) -> None:
         for number in numbers:

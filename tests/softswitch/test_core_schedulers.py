@@ -33,13 +33,13 @@ def fill(toy: Any, queue: int, packets: int, length: int = 104) -> None:
 
 
 def served(toy: Any, until: int = SECOND) -> list[int]:
-    """The queue of each packet in the order in which they left."""
+    """Return the queue of each packet in the order in which they left."""
     toy.core.advance(until)
     return [output.data[12] for output in toy.take()]
 
 
 def backlogged(make_toy: Callable[..., Any], quanta: Scheduler) -> Any:
-    """A switch whose port 1 holds everything until `release`."""
+    """Return a switch whose port 1 holds everything until `release`."""
     toy = make_toy(priorities=8)
     toy.core.configure_port(1, PortConfig(rate_bps=RATE, queue_packets=0))
     toy.core.schedule_port(1, quanta)

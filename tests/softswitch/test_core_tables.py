@@ -81,7 +81,7 @@ def matches(table: int, entry: Entry, key: tuple[int, ...]) -> bool:
 
 
 def best(table: int, entries: dict[int, Entry], key: tuple[int, ...]) -> int | None:
-    """The port of the entry that has to win; `entries` by port, in order of insertion."""
+    """Return the port of the entry that has to win; `entries` by port, in order of insertion."""
     hits = [(port, entry) for port, entry in entries.items() if matches(table, entry, key)]
     if not hits:
         return None

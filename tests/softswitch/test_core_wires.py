@@ -30,7 +30,7 @@ def sent(core: Any, port: int = 1) -> ImpairStats:
 
 
 def numbers(outputs: list[Any]) -> list[int]:
-    """What `run` numbered the packets with, in order of arrival at the far end."""
+    """Return the numbers that `run` gave the packets, in order of arrival at the far end."""
     return [int.from_bytes(o.data[4:8], "big") for o in outputs]
 
 
@@ -96,7 +96,7 @@ def test_shares(
 
 
 def splitmix64(state: int) -> int:
-    """The generator's mixing function (Steele, Lea and Flood 2014)."""
+    """Apply the generator's mixing function (Steele, Lea and Flood 2014)."""
     word = (1 << 64) - 1
     state &= word
     state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & word

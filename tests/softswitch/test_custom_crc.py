@@ -43,7 +43,7 @@ BZIP2 = (0x04C11DB7, 0xFFFFFFFF, 0xFFFFFFFF, False, False)
 
 
 def crc(bits: int, parameters: Parameters) -> int:
-    """The CRC of TEXT, bit by bit."""
+    """Return the CRC of TEXT, bit by bit."""
     polynomial, rest, final, reflects_data, reflects_remainder = parameters
     for byte in TEXT:
         turned = int(f"{byte:08b}"[::-1], 2) if reflects_data else byte

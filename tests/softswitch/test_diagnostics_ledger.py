@@ -12,7 +12,7 @@ from softswitch.p4runtime.status import Code, EntityError
 
 @pytest.fixture
 def states() -> list[object]:
-    """The last one is what the switch runs."""
+    """Return all states; the last one is what the switch runs."""
     return [object()]
 
 

@@ -118,7 +118,7 @@ def forwarder() -> Iterator[Switch]:
 
 
 def _routed(heads: list[tuple[int, bytes]], switch: Switch) -> tuple[int, bytes]:
-    """A recorded packet that is forwarded, and so can be given a payload."""
+    """Return a recorded packet that is forwarded, and so can be given a payload."""
     for port, data in heads:
         core = switch.core
         core.inject(port, data, 0)

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def golden(name: str) -> Json:
-    """A golden document, to be changed at will."""
+    """Return a golden document, to be changed at will."""
     document: Json = json.loads((GOLDEN / f"{name}.json").read_text())
     return document
 

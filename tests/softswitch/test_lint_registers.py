@@ -46,7 +46,7 @@ PORT = "(bit<32>)s.egress_port"
 
 
 def split(index: str, register: str = "r") -> str:
-    """A counter that is read in one action and written in another."""
+    """Return a counter that is read in one action and written in another."""
     return SPLIT.format(r=register, i=index)
 
 

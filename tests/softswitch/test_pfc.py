@@ -265,7 +265,7 @@ def test_the_watchdog_leaves_short_pauses_alone(make: Any) -> None:
 def long_wire(
     make: Any, *, delay_ps: int, rate: int, frame: int, backlog: int, reverse: int = 0
 ) -> Wire:
-    """A sender with a backlog of `backlog` bytes, a receiver that can't send it on.
+    """Return a sender with a backlog of `backlog` bytes, a receiver that can't send it on.
 
     `reverse`: so many frames go the other way, each begun just before one arrives.
     """

@@ -26,7 +26,7 @@ PACKET = "ffffffffffff020000000001 88b5 00000000"
 
 
 def report(loop: Any) -> tuple[int, int]:
-    """The next report, as (port, 1 for up or 0 for down)."""
+    """Return the next report, as (port, 1 for up or 0 for down)."""
     deadline = time.monotonic() + DEADLINE
     while True:
         assert time.monotonic() < deadline, "no report"

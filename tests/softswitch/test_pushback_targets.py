@@ -79,7 +79,7 @@ def program(tmp_path: Path) -> Path:
 
 @contextmanager
 def running(target: str, program: Path, queues: int) -> Iterator[dict[int, socket.socket]]:
-    """The switch on three links, near2 shaped; the sockets at their far ends."""
+    """Run the switch on three links, near2 shaped; yield the sockets at their far ends."""
     ip("link set lo up")
     for n in (1, 2, 3):
         link(n)
@@ -111,7 +111,7 @@ def running(target: str, program: Path, queues: int) -> Iterator[dict[int, socke
 
 
 def offer(raw: socket.socket, frames: Iterator[bytes]) -> None:
-    """Sends at PPS; after a longer pause at PPS again, without making up for it."""
+    """Send at PPS; after a longer pause at PPS again, without making up for it."""
     due = time.monotonic()
     for data in frames:
         time.sleep(max(0.0, due - time.monotonic()))

@@ -145,7 +145,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 def receive(
     host: socket.socket, wanted: Callable[[bytes], bool], within_s: float = DEADLINE_S
 ) -> bytes:
-    """The first frame that `host` gets and that is wanted; others are the kernel's own."""
+    """Return the first frame that `host` gets and that is wanted; others are the kernel's own."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         try:
@@ -210,7 +210,7 @@ def route() -> p4r.TableEntry:
 
 
 def crosses(wire: Wire) -> None:
-    """A frame from A leaves at B, routed."""
+    """Check that a frame from A leaves at B, routed."""
     wire.hosts[0].send(FRAME)
     frame = receive(wire.hosts[1], lambda f: f[12:14] == b"\x08\x00")
     assert frame[:6] == bytes.fromhex("020000000002")
@@ -360,7 +360,7 @@ def test_groups_follow_links(wire: Wire, start: Callable[..., Running]) -> None:
         return FRAME[:34] + sport.to_bytes(2, "big") + FRAME[36:]
 
     def leaves_by(sport: int, send_again: bool = False) -> int:
-        """The host to which a flow goes; `send_again`: its first packets may be lost."""
+        """Return the host to which a flow goes; `send_again`: its first packets may be lost."""
         wire.hosts[0].send(flow(sport))
         deadline = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline:

@@ -153,7 +153,7 @@ class Bench:
     def _collect(
         self, wanted_frames: int, wanted_packets: int
     ) -> tuple[dict[int, list[bytes]], list[p4r.PacketIn]]:
-        """What comes until all that is wanted is there, and in the quiet after that."""
+        """Return what comes until all that is wanted is there, and in the quiet after that."""
         frames: dict[int, list[bytes]] = {port: [] for port in self.hosts}
         packets: list[p4r.PacketIn] = []
         deadline = time.monotonic() + DEADLINE_S

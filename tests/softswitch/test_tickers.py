@@ -23,7 +23,7 @@ BEHIND = 1024
 
 
 def heard(loop: Any, seconds: float) -> list[Any]:
-    """What comes for the controller within so many seconds."""
+    """Return what comes for the controller within so many seconds."""
     found: list[Any] = []
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:

@@ -38,37 +38,37 @@ ERRORS = [
 
 
 def field(header: str, name: str) -> Json:
-    """A field reference."""
+    """Return a field reference."""
     return {"type": "field", "value": [header, name]}
 
 
 def const(value: int) -> Json:
-    """An integer literal."""
+    """Return an integer literal."""
     return {"type": "hexstr", "value": f"{'-' if value < 0 else ''}{abs(value):#x}"}
 
 
 def op(name: str, left: Json | None, right: Json | int, **more: Json) -> Json:
-    """An operation."""
+    """Return an operation."""
     return {"type": "expression", "value": {"op": name, "left": left, "right": right, **more}}
 
 
 def arg(expression: Json) -> Json:
-    """An expression as a primitive's argument: p4c wraps it once more."""
+    """Return an expression as a primitive's argument: p4c wraps it once more."""
     return {"type": "expression", "value": expression}
 
 
 def header(name: str) -> Json:
-    """A header reference."""
+    """Return a header reference."""
     return {"type": "header", "value": name}
 
 
 def ref(kind: str, name: str) -> Json:
-    """A reference to an object of a kind: header_stack, calculation, register_array..."""
+    """Return a reference to an object of a kind: header_stack, calculation, register_array..."""
     return {"type": kind, "value": name}
 
 
 def call(name: str, *args: Json) -> Json:
-    """A primitive call."""
+    """Return a primitive call."""
     return {"op": name, "parameters": list(args)}
 
 
@@ -123,19 +123,19 @@ class Tiny:
         self.header("standard_metadata", "standard_t", metadata=True)
 
     def type(self, name: str, fields: list[list[Any]], **more: Any) -> None:
-        """A header type."""
+        """Add a header type."""
         types = self.doc["header_types"]
         types.append({"name": name, "id": len(types), "fields": fields, **more})
 
     def header(self, name: str, of: str, *, metadata: bool = False) -> int:
-        """A header instance; returns its id."""
+        """Add a header instance; return its id."""
         headers = self.doc["headers"]
         number = len(headers)
         headers.append({"name": name, "id": number, "header_type": of, "metadata": metadata})
         return number
 
     def stack(self, name: str, of: str, size: int) -> None:
-        """A header stack with its headers, all of them emitted."""
+        """Add a header stack with its headers, all of them emitted."""
         ids = [self.header(f"{name}[{i}]", of) for i in range(size)]
         self.doc["header_stacks"].append(
             {"name": name, "id": 0, "header_type": of, "size": size, "header_ids": ids}
@@ -143,12 +143,12 @@ class Tiny:
         self.emit(*(f"{name}[{i}]" for i in range(size)))
 
     def union_type(self, name: str, members: list[list[str]]) -> None:
-        """A header union type: [member, header type] each."""
+        """Add a header union type: [member, header type] each."""
         types = self.doc["header_union_types"]
         types.append({"name": name, "id": len(types), "headers": members})
 
     def union(self, name: str, of: str) -> int:
-        """A header union instance with its headers `name.member`, all of them emitted."""
+        """Add a header union instance with its headers `name.member`, all of them emitted."""
         members = next(t for t in self.doc["header_union_types"] if t["name"] == of)["headers"]
         ids = [self.header(f"{name}.{member}", header) for member, header in members]
         unions = self.doc["header_unions"]
@@ -158,14 +158,14 @@ class Tiny:
         return number
 
     def union_stack(self, name: str, of: str, size: int) -> None:
-        """A stack of header unions."""
+        """Add a stack of header unions."""
         ids = [self.union(f"{name}[{i}]", of) for i in range(size)]
         self.doc["header_union_stacks"].append(
             {"name": name, "id": 0, "union_type": of, "header_union_ids": ids}
         )
 
     def emit(self, *names: str) -> None:
-        """Appends headers to the deparser's order."""
+        """Append headers to the deparser's order."""
         self.doc["deparsers"][0]["order"] += names
 
     def state(
@@ -175,7 +175,7 @@ class Tiny:
         key: list[Json] | None = None,
         transitions: list[Json] | None = None,
     ) -> None:
-        """A parse state; without transitions it is the last one."""
+        """Add a parse state; without transitions it is the last one."""
         states = self.doc["parsers"][0]["parse_states"]
         states.append(
             {
@@ -188,17 +188,17 @@ class Tiny:
         )
 
     def register(self, name: str, bits: int, size: int) -> None:
-        """A register array."""
+        """Add a register array."""
         arrays = self.doc["register_arrays"]
         arrays.append({"name": name, "id": len(arrays), "bitwidth": bits, "size": size})
 
     def calculation(self, name: str, algorithm: str, inputs: list[Json]) -> None:
-        """A hash or checksum."""
+        """Add a hash or checksum."""
         calcs = self.doc["calculations"]
         calcs.append({"name": name, "id": len(calcs), "algo": algorithm, "input": inputs})
 
     def action(self, name: str, *primitives: Json, pipeline: int = 0) -> None:
-        """An action without parameters that runs after those before it."""
+        """Add an action without parameters that runs after those before it."""
         actions = self.doc["actions"]
         calls = self.doc["pipelines"][pipeline].setdefault("action_calls", [])
         actions.append(
@@ -214,7 +214,7 @@ class Tiny:
         )
 
     def table_action(self, name: str, widths: list[int], *primitives: Json) -> str:
-        """An action for tables, with parameters of these widths."""
+        """Add an action for tables, with parameters of these widths."""
         actions = self.doc["actions"]
         params = [{"name": f"p{i}", "bitwidth": bits} for i, bits in enumerate(widths)]
         actions.append(
@@ -236,7 +236,9 @@ class Tiny:
         default: str,
         **more: Any,
     ) -> None:
-        """A table of ingress, the first one being where it starts; the default takes no data."""
+        """Add a table of ingress, the first one being where it starts; the default takes no
+        data.
+        """
         pipeline = self.doc["pipelines"][0]
         ids = {action["name"]: action["id"] for action in self.doc["actions"]}
         matches = [part["match_type"] for part in key]
@@ -261,27 +263,27 @@ class Tiny:
             pipeline["init_table"] = name
 
     def json(self) -> Json:
-        """The document."""
+        """Return the document."""
         return self.doc
 
 
 def goto(
     target: str | None, value: str | None = None, mask: str | None = None, kind: str = ""
 ) -> Json:
-    """A parser transition: default without a value."""
+    """Return a parser transition: default without a value."""
     kind = kind or ("default" if value is None else "hexstr")
     return {"type": kind, "value": value, "mask": mask, "next_state": target}
 
 
 def extract(name: str, kind: str = "regular") -> Json:
-    """The extract operation."""
+    """Return the extract operation."""
     return {"op": "extract", "parameters": [{"type": kind, "value": name}]}
 
 
 def run(
     document: Json, packets: list[bytes], work: Path, *, port: int = 1, entries: bool = False
 ) -> list[Ran]:
-    """Builds and runs a document under sanitizers; one result a packet.
+    """Build and run a document under sanitizers; one result a packet.
 
     Tables miss, or with `entries` hit and miss at random and run any action.
     """

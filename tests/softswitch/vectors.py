@@ -61,13 +61,13 @@ class Result:
 
 
 def recording(program: str) -> Json:
-    """The recorded vectors of a program."""
+    """Return the recorded vectors of a program."""
     data: Json = json.loads((GOLDEN / f"{program}.vectors.json").read_text(encoding="utf-8"))
     return data
 
 
 def make_switch(program: str, compiler: str, cpu_port: int, cache_dir: Path | None) -> Switch:
-    """A fresh switch with the program as `compiler` made it. Raises CompileError."""
+    """Return a fresh switch with the program as `compiler` made it. Raises CompileError."""
     config = CoreConfig(cpu_port=cpu_port)
     if compiler == "p4c":
         return Switch.from_json(
@@ -296,7 +296,7 @@ def _show(cells: Mapping[tuple[str, object, str], int]) -> str:
 
 
 def open_cases() -> set[str]:
-    """The cases that are known not to pass: lines `PROGRAM COMPILER CASE` of open.txt."""
+    """Return the cases that are known not to pass: lines `PROGRAM COMPILER CASE` of open.txt."""
     path = GOLDEN / "open.txt"
     if not path.exists():
         return set()

@@ -26,7 +26,7 @@ DEADLINE = 60.0
 
 
 def in_namespace(test: Callable[..., None]) -> Callable[..., None]:
-    """Runs a test in a thread that has a network namespace to itself."""
+    """Wrap a test to run in a thread that has a network namespace to itself."""
 
     @wraps(test)
     def run(*args: object, **kwargs: object) -> None:
@@ -65,7 +65,7 @@ def link(n: int, mtu: int = 1500) -> None:
 
 
 def tap(name: str) -> socket.socket:
-    """A raw socket on the far end of a link."""
+    """Open a raw socket on the far end of a link."""
     raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     raw.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
     raw.setsockopt(socket.SOL_SOCKET, 33, 4 << 20)  # SO_RCVBUFFORCE
@@ -75,7 +75,7 @@ def tap(name: str) -> socket.socket:
 
 
 def take(raw: socket.socket, count: int) -> list[bytes]:
-    """The next frames, however slowly they come; no more than these may be there then."""
+    """Return the next frames, however slowly they come; no more than these may be there then."""
     raw.settimeout(DEADLINE)
     found = [raw.recv(65536) for _ in range(count)]
     raw.setblocking(False)
@@ -86,7 +86,7 @@ def take(raw: socket.socket, count: int) -> list[bytes]:
 
 
 def until(condition: Callable[[], bool], what: str, within_s: float = DEADLINE) -> None:
-    """Polls; fails after so long."""
+    """Poll; fail after so long."""
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {within_s} s: {what}"

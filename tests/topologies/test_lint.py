@@ -279,7 +279,7 @@ EXTRA = {
 
 
 def report(source: Source) -> LintReport:
-    """What the rules and the mechanisms say."""
+    """Return what the rules and the mechanisms report."""
     return lint(source, registry.remarks(source.topology))
 
 

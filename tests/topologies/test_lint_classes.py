@@ -49,7 +49,7 @@ def fabric() -> CompiledProgram:
 
 @pytest.fixture(scope="module")
 def upside_down(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fabric with the queues' order reversed: class c waits in queue 7 - c."""
+    """Return the fabric with the queues' order reversed: class c waits in queue 7 - c."""
     folder = shutil.copytree(P4SRC, tmp_path_factory.mktemp("p4") / "p4src")
     module = folder / "modules" / "parameters.p4"
     text = module.read_text()

@@ -32,7 +32,7 @@ def made(**keys: Any) -> Topology:
 #   s1       s2         s3       s4
 #   h1,h2   h3,h4      h1,h2   h3,h4
 def explicit(*more: tuple[str, str], swapped: str = "", names: bool = False) -> str:
-    """The fabric above in the explicit form, with more links, one host's cables swapped."""
+    """Return the fabric above in the explicit form, with more links, one host's cables swapped."""
     ports: dict[str, int] = {}
 
     def end(node: str) -> str:
@@ -261,7 +261,7 @@ def test_with_three_planes_two_failures_leave_a_common_one(planes: int) -> None:
 
 
 def reached(topology: Topology, host: Host, without: int | None) -> set[str]:
-    """The switches that a host reaches without one of its interfaces, link by link."""
+    """Return the switches that a host reaches without one of its interfaces, link by link."""
     seen = {part.switch for part in host.interfaces if part.number != without}
     waiting = list(seen)
     while waiting:
@@ -290,7 +290,7 @@ def brute_force(topology: Topology) -> int:
 
 @st.composite
 def fabrics(draw: st.DrawFn) -> Topology:
-    """Some switches, joined at random, and hosts with one to three interfaces anywhere."""
+    """Draw some switches, joined at random, and hosts with one to three interfaces anywhere."""
     count = draw(st.integers(1, 5))
     number = st.integers(1, count)
     edges = draw(st.lists(st.tuples(number, number).filter(lambda e: e[0] != e[1]), max_size=5))

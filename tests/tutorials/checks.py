@@ -302,7 +302,7 @@ _PAYLOAD = 1470
 
 
 def flood(hosts: Hosts, start_ns: int, tos: int = 0) -> Send:
-    """What h11 sends h22: more than the link carries."""
+    """Return what h11 sends h22: more than the link carries."""
     every_ns = _PAYLOAD * 8 * S // FLOOD_BPS
     frame = bytes(hosts.udp("h11", "h22", bytes(_PAYLOAD), tos=tos))
     return Send("h11", start_ns, frame, FLOOD_S * S // every_ns, every_ns)
@@ -394,7 +394,7 @@ class Hop:
 
 
 def probe_frame(hosts: Hosts) -> bytes:
-    """A probe that goes round all links and comes back to h1."""
+    """Return a probe that goes round all links and comes back to h1."""
     head = bytes(Ether(src=hosts.mac("h1"), dst=BROADCAST, type=PROBE))
     return head + b"\0" + bytes(PROBE_PORTS)
 
@@ -410,7 +410,7 @@ def hops_of(data: bytes) -> list[Hop]:
 
 
 def load_of(hosts: Hosts, mbps: float, start_ns: int, lasts_ns: int, size: int = 1400) -> Send:
-    """What h1 sends h4: frames of so many Mb/s, as a switch counts their bytes."""
+    """Return what h1 sends h4: frames of so many Mb/s, as a switch counts their bytes."""
     frame = bytes(hosts.udp("h1", "h4", bytes(size)))
     every_ns = round(len(frame) * 8 * 1000 / mbps)
     return Send("h1", start_ns, frame, lasts_ns // every_ns, every_ns)

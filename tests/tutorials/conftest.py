@@ -83,7 +83,7 @@ def pytest_terminal_summary(
 
 @pytest.fixture(scope="session")
 def checkout() -> Path:
-    """The checkout of p4lang/tutorials."""
+    """Return the checkout of p4lang/tutorials."""
     path = Path(os.environ[VARIABLE])
     assert (path / "utils" / "run_exercise.py").is_file(), f"{VARIABLE}={path} has no utils/"
     return path
@@ -91,7 +91,7 @@ def checkout() -> Path:
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of `weft drop-in`; with a sudo for root where there is none."""
+    """Return a folder of `weft drop-in`; with a sudo for root where there is none."""
     folder = tmp_path_factory.mktemp("programs")
     weft = Path(sys.executable).with_name("weft")
     subprocess.run([weft, "drop-in", folder, "--python"], check=True, stdout=subprocess.DEVNULL)
@@ -117,5 +117,5 @@ def play(checkout: Path, programs: Path, tmp_path: Path) -> Iterator[Play]:
 
 @pytest.fixture
 def variables(programs: Path) -> dict[str, str]:
-    """The environment in which scripts find our programs."""
+    """Return the environment in which scripts find our programs."""
     return environment(programs)

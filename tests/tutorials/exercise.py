@@ -41,7 +41,7 @@ def isolated(command: list[str]) -> list[str]:
 
 
 def environment(programs: Path) -> dict[str, str]:
-    """The environment with `programs` first on PATH."""
+    """Return the environment with `programs` first on PATH."""
     variables = dict(os.environ)
     variables["PATH"] = f"{programs}:{variables['PATH']}"
     variables["TERM"] = "dumb"
@@ -140,7 +140,7 @@ class Exercise:
         self.says(f"{where}{command} > {log} 2>&1 &")
 
     def sniffs(self, host: str, command: str, log: str) -> None:
-        """`starts` a program that captures packets, and wait until it does."""
+        """Start a program that captures packets, and wait until it does."""
         before = self._captures(host)
         self.starts(host, command, log)
         self.until(lambda: self._captures(host) > before, f"{command} captures on {host}")
@@ -150,7 +150,7 @@ class Exercise:
         return len(re.findall(r"^[0-9a-f]{8,} ", self.says(f"{host} cat /proc/net/packet"), re.M))
 
     def log(self, name: str) -> str:
-        """What a background program has printed."""
+        """Return what a background program has printed."""
         path = self.folder / name
         return path.read_text(errors="replace") if path.exists() else ""
 

@@ -26,11 +26,11 @@ class Hosts:
         self.names = [each.name for each in topology.hosts]
 
     def ip(self, host: str) -> str:
-        """A host's address."""
+        """Return a host's address."""
         return str(self._topology.host(host).address.ip)
 
     def mac(self, host: str) -> str:
-        """A host's MAC."""
+        """Return a host's MAC."""
         return self._topology.host(host).mac
 
     def pairs(self) -> Iterator[tuple[str, str]]:
@@ -38,7 +38,7 @@ class Hosts:
         yield from ((a, b) for a in self.names for b in self.names if a != b)
 
     def packet(self, a: str, b: str, over: Packet, *, to: str = "", **ip: Any) -> Packet:
-        """A packet from a to b (or the address `to`) by way of a's switch."""
+        """Return a packet from a to b (or the address `to`) by way of a's switch."""
         first = self._topology.host(a).interfaces[0].switch
         return (
             Ether(src=self.mac(a), dst=self._topology.switch(first).mac)
@@ -47,7 +47,7 @@ class Hosts:
         )
 
     def ping(self, a: str, b: str, sequence: int, *, direct: bool = False) -> bytes:
-        """A ping; `direct`: to b's own MAC."""
+        """Return a ping; `direct`: to b's own MAC."""
         made = self.packet(a, b, ICMP(id=1, seq=sequence) / Raw(b"ping"))
         if direct:
             made[Ether].dst = self.mac(b)
@@ -56,17 +56,17 @@ class Hosts:
     def udp(
         self, a: str, b: str, text: bytes, *, to: str = "", sport: int = 1234, **ip: Any
     ) -> Packet:
-        """A datagram to port 4321."""
+        """Return a datagram to port 4321."""
         return self.packet(a, b, UDP(sport=sport, dport=PORT) / Raw(text), to=to, **ip)
 
     def tcp(self, a: str, b: str, sport: int, dport: int, flags: str, sequence: int,
             *, to: str = "") -> Packet:  # fmt: skip
-        """A segment without data."""
+        """Return a segment without data."""
         over = TCP(sport=sport, dport=dport, flags=flags, seq=sequence)
         return self.packet(a, b, over, to=to)
 
     def arp_request(self, a: str, b: str) -> bytes:
-        """The question for b's MAC."""
+        """Return the question for b's MAC."""
         who = ARP(op=1, hwsrc=self.mac(a), psrc=self.ip(a), pdst=self.ip(b))
         return bytes(Ether(src=self.mac(a), dst=BROADCAST) / who)
 

@@ -19,19 +19,19 @@ CONGESTION_S = 15
 
 
 def promise(exercise: str, text: str) -> pytest.MarkDecorator:
-    """What a test's exercise promises, for the table at the end."""
+    """Mark a test with what its exercise promises, for the table at the end."""
     return pytest.mark.promise(exercise, text)
 
 
 def loss(output: str) -> str:
-    """The share of lost pings that `pingall` reports."""
+    """Return the share of lost pings that `pingall` reports."""
     found = re.search(r"(\d+)% dropped", output)
     assert found, output
     return found[1]
 
 
 def rate(output: str) -> float:
-    """The rate in Mbit/s of iperf's last line; 0 where there is none."""
+    """Return the rate in Mbit/s of iperf's last line; 0 where there is none."""
     found = re.findall(r"([\d.]+) ([KMG]?)bits/sec", output)
     return (
         float(found[-1][0]) * {"": 1e-6, "K": 1e-3, "M": 1.0, "G": 1e3}[found[-1][1]]
@@ -53,7 +53,7 @@ def tcp(exercise: Exercise, client: str, server: str, address: str, options: str
 
 
 def fields(log: str, name: str) -> list[str]:
-    """The values of a field in what scapy's show() printed."""
+    """Return the values of a field in what scapy's show() printed."""
     return re.findall(rf"^\W*{name} *= *(\S+)", log, re.M)
 
 
@@ -135,7 +135,7 @@ def test_firewall(play: Play) -> None:
 
 
 def congested(exercise: Exercise, receive: str, send: str) -> str:
-    """The READMEs' congestion: slow h1 -> h2 and iperf h11 -> h22; what h2 saw."""
+    """Run the READMEs' congestion: slow h1 -> h2 and iperf h11 -> h22; return what h2 saw."""
     exercise.sniffs("h2", receive, "h2.log")
     exercise.starts("h22", "iperf -s -u", "h22.log")
     exercise.starts("h1", send, "h1.log")

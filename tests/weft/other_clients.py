@@ -17,7 +17,7 @@ KINDS = ["plain", "with_finsy", *(["with_shell"] if p4rt_shell.is_ready() else [
 
 @contextmanager
 def client(lab: Lab, kind: str, switch: str, word: str = "") -> Iterator[subprocess.Popen[str]]:
-    """A client started as docs/clients.md says: it has become primary, and leaves in the end.
+    """Run a client started as docs/clients.md says: it becomes primary, and ends with the block.
 
     `word`: a role or an election id.
     """

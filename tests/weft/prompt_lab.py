@@ -87,7 +87,7 @@ class Lab:
         return line
 
     def do(self, command: str) -> str:
-        """What is shown for a command, with what is told meanwhile."""
+        """Return what is shown for a command, with what is reported meanwhile."""
         assert self.process.stdin is not None
         # The echo of the next line marks the end: a comment does nothing.
         self.process.stdin.write(f"{command}\n# end\n")
@@ -117,7 +117,7 @@ class Lab:
         )
 
     def record(self) -> RunRecord:
-        """The run's record as it is now."""
+        """Return the run's record as it is now."""
         record = read_record(self.root / "run" / self.result["run"])
         assert record is not None
         return record
@@ -151,7 +151,7 @@ def until(condition: Callable[[], bool]) -> None:
 def opened(
     root: Path, target: str, topology: str = "leafspine", more: tuple[str, ...] = ()
 ) -> Iterator[Lab]:
-    """A lab that is gone afterwards, whatever happened. `more`: further options."""
+    """Open a lab that is gone afterwards, whatever happened. `more`: further options."""
     lab = Lab(root, target, topology, more)
     yield lab
     lab.close()
@@ -162,5 +162,5 @@ def opened(
 
 
 def rows(table: str) -> list[list[str]]:
-    """The cells of a printed table, which two blanks or more keep apart."""
+    """Return the cells of a printed table, which two blanks or more keep apart."""
     return [re.split(r" {2,}", line.strip()) for line in table.splitlines() if line.strip()]

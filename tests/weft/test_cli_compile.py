@@ -41,7 +41,7 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with a program and what it includes; the cache is empty."""
+    """Return a directory with a program and what it includes; the cache is empty."""
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "width.p4").write_text("#define WIDTH 32\n")

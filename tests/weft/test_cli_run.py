@@ -40,7 +40,7 @@ class Place:
     environment: dict[str, str] = field(default_factory=dict)
 
     def records(self) -> list[RunRecord]:
-        """The records of runs that are up or have crashed."""
+        """Return the records of runs that are up or have crashed."""
         found = [
             run_state.read_record(path)
             for path in sorted((self.root / "run").glob("w*"))

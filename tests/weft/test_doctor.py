@@ -182,7 +182,7 @@ def test_a_bpf_file_system_that_is_not_mounted(tmp_path: Path) -> None:
 
 
 def left_behind() -> list[str]:
-    """What of the doctor's own is outside its namespace: devices, mounts, folders."""
+    """Return what the doctor leaves outside its namespace: devices, mounts, folders."""
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     return [
         *(path.name for path in Path("/sys/class/net").glob("weftdoc*")),
@@ -219,7 +219,7 @@ def test_table_has_no_colours_where_there_is_no_terminal(
 
 @pytest.fixture
 def bare_copy() -> Iterator[Path]:
-    """What the doctor needs of the repository, without .venv, readable by every user."""
+    """Copy what the doctor needs of the repository, without .venv, readable by every user."""
     with tempfile.TemporaryDirectory(prefix="weft-test-") as folder:
         copy = Path(folder)
         for name in ("weft", "emulation", "hostagent", "setup"):

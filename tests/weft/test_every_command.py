@@ -72,12 +72,12 @@ NEVER = ("Traceback", "bug in Weft", "loop is closed", "RuntimeWarning", "P4Info
 
 
 def listed(lab: Lab) -> set[str]:
-    """The commands that the prompt has, by its own list."""
+    """Return the commands that the prompt has, by its own list."""
     return {line.split()[0] for line in lab.do("help").splitlines()}
 
 
 def tables_of(address: str) -> set[str]:
-    """The tables of the program that a switch runs."""
+    """Return the tables of the program that a switch runs."""
     kinds = p4r.GetForwardingPipelineConfigRequest
     with grpc.insecure_channel(address) as channel:
         stub = p4r_grpc.P4RuntimeStub(channel)
@@ -87,7 +87,7 @@ def tables_of(address: str) -> set[str]:
 
 
 def stub_device(stub: p4r_grpc.P4RuntimeStub) -> int:
-    """The id of the one device behind an address."""
+    """Return the id of the one device behind an address."""
     for number in range(1, 10):
         try:
             kinds = p4r.GetForwardingPipelineConfigRequest
@@ -100,7 +100,7 @@ def stub_device(stub: p4r_grpc.P4RuntimeStub) -> int:
 
 
 def programs_of(lab: Lab) -> dict[str, set[str]]:
-    """The tables of each switch's program."""
+    """Return the tables of each switch's program."""
     return {name: tables_of(address) for name, address in lab.result["p4runtime"].items()}
 
 

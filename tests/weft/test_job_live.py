@@ -32,7 +32,7 @@ RING = "job: {ranks: 8, placement: stride, phases: [{allreduce: {bytes: 64MB}}]}
 
 
 def spines_of(lab: Lab, job: JobState) -> set[str]:
-    """The spines that packets of s1's hosts take."""
+    """Return the spines that packets of s1's hosts take."""
     found = set()
     for pair in job.queue_pairs:
         if pair.source not in ("h1", "h2", "h3", "h4"):

@@ -17,7 +17,10 @@ REPOSITORY = Path(doctor.__file__).resolve().parent.parent
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Callable[[str], Path]:
-    """Makes a clone that is set up, as far as the launcher goes: its weft says where it is."""
+    """Return a function that makes a clone that is set up, as far as the launcher goes.
+
+    Its weft prints where it is.
+    """
 
     def make(name: str) -> Path:
         tree = tmp_path / name

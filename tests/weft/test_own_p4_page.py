@@ -18,7 +18,7 @@ PATIENCE_S = 120
 
 
 def commands() -> list[str]:
-    """The lines of the page's first block."""
+    """Return the lines of the page's first block."""
     block = re.search(r"\n\n((?:    .+\n)+)", PAGE.read_text())
     assert block is not None
     return [line.strip() for line in block[1].splitlines()]

@@ -67,14 +67,14 @@ class Lab:
         return process.returncode, out, err
 
     def perf(self, *words: str) -> dict[str, Any]:
-        """The result of a measurement that goes well."""
+        """Return the result of a measurement that goes well."""
         code, out, err = self.do("perf", *words, "--json")
         assert code == 0, out + err
         found: dict[str, Any] = json.loads(out)
         return found
 
     def endpoint(self, host: str) -> int:
-        """The process of a host's endpoint."""
+        """Return the process of a host's endpoint."""
         record = run_state.read_record(self.directory)
         assert record is not None
         ours = [p for p in record.processes if p.role == f"endpoint of {host}" and p.is_alive()]
@@ -92,7 +92,7 @@ class Lab:
 
 @contextmanager
 def lab_of(root: Path, topology: str = "single") -> Iterator[Lab]:
-    """A run for the block, of which nothing is left."""
+    """Run a fabric for the block, of which nothing is left."""
     found = Lab(root, topology)
     record = run_state.read_record(found.directory)
     assert record is not None

@@ -31,7 +31,7 @@ WRITE = ("write", "h1", "h2", "--bw", "-s", "64kB", "--interfaces", "all", "--fa
 
 
 def planes_of(lab: Lab, host: str) -> list[dict[str, Any]]:
-    """What its endpoint says of the planes of the queue pair that measures."""
+    """Return what the endpoint reports of the planes of the queue pair that measures."""
     with EndpointClient.connect(lab.directory / f"{host}.rnic", PATIENCE_S) as client:
         client.send("watch", interval_ms=20, all=True)
         pairs = client.answer()["pairs"]

@@ -74,7 +74,7 @@ TYPED_SAYS = {
 
 
 def _plain(line: str) -> str:
-    """The line without its comment and with single blanks."""
+    """Return the line without its comment and with single blanks."""
     return " ".join(re.sub(r"\s#.*", "", line).split())
 
 
@@ -94,7 +94,7 @@ COMMANDS = list(
 
 
 def _subcommand(command: str) -> str:
-    """The command of `weft` that a line gives, if it does."""
+    """Return the command of `weft` that a line gives, if it does."""
     found = re.match(r"(?:sudo )?(?:\.venv/bin/)?weft ([\w-]+)", command)
     return found[1] if found else ""
 
@@ -104,7 +104,7 @@ ON_A_RUN = [c for c in COMMANDS if _subcommand(c) in LIVE]
 
 
 def _arguments(command: str, scratch: Path) -> list[str]:
-    """The words of a command as they run here: files it writes go to the test's folder."""
+    """Return the words of a command as they run here: files it writes go to the test's folder."""
     words = shlex.split(command.removeprefix("sudo "))
     if words[0] == "weft":
         words[0] = ".venv/bin/weft"
@@ -119,7 +119,7 @@ def _arguments(command: str, scratch: Path) -> list[str]:
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """Runs keep their records and logs below the test's folder."""
+    """Keep records and logs of runs below the test's folder."""
     monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
     monkeypatch.setenv(run_state.LOG_ROOT_VARIABLE, str(tmp_path / "log"))
     yield dict(os.environ)
@@ -158,7 +158,7 @@ class Lab:
         self._watchdog.start()
 
     def type(self, line: str) -> str:
-        """What is shown for a line."""
+        """Return what is shown for a line."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{line}\n# end\n")
@@ -171,7 +171,7 @@ class Lab:
         return shown
 
     def end(self, line: str) -> int:
-        """The exit code after a last line."""
+        """Return the exit code after a last line."""
         self.process.communicate(f"{line}\n")
         self._watchdog.cancel()
         return self.process.returncode

@@ -126,7 +126,7 @@ HAPPENED = {
 
 
 def events_of_s1(up: Up) -> dict[str, object]:
-    """What it has been told of them."""
+    """Return what s1 has received of them."""
     s1 = up.ports("s1")
     link, host = s1[2]["link"], s1[1]["link"]
     return {

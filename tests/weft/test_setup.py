@@ -24,7 +24,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def tree() -> Iterator[Path]:
-    """A copy of what set-up depends on, which every user may read and only we may write."""
+    """Yield a copy of what set-up depends on, which every user may read and only we may write."""
     with tempfile.TemporaryDirectory(prefix="weft-test-") as folder:
         copy = Path(folder)
         for name in ("setup", "hostagent", "softswitch", "simulator", "mechanisms"):
@@ -79,7 +79,7 @@ def test_lock_holds_nothing_but_exact_pins() -> None:
 
 
 def stamp(tree: Path, suffix: str = "") -> None:
-    """What a finished set-up leaves, as far as the stamp goes."""
+    """Leave what a finished set-up leaves, as far as the stamp goes."""
     weft = tree / ".venv/bin/weft"
     weft.parent.mkdir(parents=True, exist_ok=True)
     weft.touch(mode=0o755)
@@ -209,7 +209,7 @@ def test_a_virtual_environment_from_another_folder_is_made_anew(tree: Path) -> N
 
 @pytest.fixture
 def no_sudo(tmp_path: Path) -> Iterator[str]:
-    """A PATH with every program but sudo."""
+    """Yield a PATH with every program but sudo."""
     with tempfile.TemporaryDirectory(prefix="weft-test-") as folder:
         programs = Path(folder)
         programs.chmod(0o755)

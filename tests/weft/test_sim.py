@@ -236,7 +236,7 @@ def test_a_folder_with_other_things_is_left_alone(
 
 
 def cpu_s(pid: int) -> float:
-    """The CPU time that a process has taken so far."""
+    """Return the CPU time that a process has taken so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -89,7 +89,7 @@ def test_beside(): assert times("beside") == {beside}
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    """A project of a few tests with our conftest.py and run.py."""
+    """Return a project of a few tests with our conftest.py and run.py."""
     (tmp_path / "tests").mkdir()
     for name in ("conftest.py", "run.py"):
         (tmp_path / "tests" / name).write_text((TESTS / name).read_text())

@@ -221,7 +221,7 @@ def test_intervals_that_cannot_be(text: str, says: str) -> None:
 
 @pytest.fixture
 def up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FabricRecord]:
-    """A switch of ours without interfaces, on record as a run of this process."""
+    """Yield a switch of ours without interfaces, on record as a run of this process."""
     monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
     monkeypatch.setenv(run_state.LOG_ROOT_VARIABLE, str(tmp_path / "log"))
     topology = topologies.load("single")

@@ -246,7 +246,7 @@ def test_nobody_there() -> None:
 
 @pytest.fixture
 def run_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """A record of a run of this process, with a fabric of the runtime that it is called with."""
+    """Yield a function that records a run of this process, with a fabric of the given runtime."""
     monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
     lock = run_state.RunLock.take()
     assert lock is not None

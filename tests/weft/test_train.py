@@ -24,7 +24,7 @@ FABRIC = topologies.load("training")
 
 @pytest.fixture(autouse=True)
 def has_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is checked here is checked before torch is needed."""
+    """Pretend that torch is there: what is checked here is checked before torch is needed."""
     monkeypatch.setattr(torch_setup, "is_ready", lambda: True)
 
 

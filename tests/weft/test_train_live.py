@@ -34,7 +34,7 @@ STEPS = 8
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Records and logs of runs below the test's own directory."""
+    """Keep records and logs of runs below the test's own directory."""
     return {
         **os.environ,
         run_state.RUN_ROOT_VARIABLE: str(tmp_path / "run"),
@@ -51,7 +51,7 @@ def start(environment: dict[str, str], *words: str) -> subprocess.Popen[str]:
 
 
 def train(environment: dict[str, str], *words: str) -> dict[str, Any]:
-    """The result of a job that goes well."""
+    """Return the result of a job that goes well."""
     process = start(environment, "train", *words, "--steps", str(STEPS), "--json")
     out, err = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0, out + err

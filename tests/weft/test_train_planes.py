@@ -40,7 +40,7 @@ BY_PLANES = Ways("all", failover=True)
 
 @pytest.fixture(autouse=True)
 def has_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is checked here is checked before torch is needed."""
+    """Pretend that torch is there: what is checked here is checked before torch is needed."""
     monkeypatch.setattr(torch_setup, "is_ready", lambda: True)
 
 
@@ -71,7 +71,9 @@ def test_what_makes_no_sense_is_said_once(
 
 
 def last_host(interfaces: str) -> Topology:
-    """The planes, but of the last host's interfaces: they change places, or one is missing."""
+    """Return the planes, but of the last host's interfaces: they change places, or one is
+    missing.
+    """
     *others, last = PLANES.hosts
     one, two = last.interfaces
     kept = {

@@ -54,7 +54,7 @@ def fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fabric]:
 
 
 def ring_of(jobs: list[RankJob], job: RankJob) -> Ring:
-    """The ring as a rank's process group has it, in the namespace of its host."""
+    """Return the ring as a rank's process group has it, in the namespace of its host."""
     addresses = [(each.address, job.ring_port) for each in jobs]
 
     def joined() -> Ring:

@@ -32,12 +32,12 @@ RING = "job: {ranks: 16, phases: [{allreduce: {bytes: 1MB, over: dp, channels: 4
 
 
 def ports(text: str, seed: int | None) -> npt.NDArray[np.int64]:
-    """The ports of a run's flows, in their order."""
+    """Return the ports of a run's flows, in their order."""
     return plan(read_run(FABRIC + text), seed).flows["udp_port"].astype(np.int64)
 
 
 def drawn_ports(seeds: int, transport: TransportFields | None = None) -> npt.NDArray[np.int64]:
-    """The ports of eight flows, each to the next leaf's host: a row a seed, from 1 on."""
+    """Return the ports of eight flows, each to the next leaf's host: a row a seed, from 1 on."""
     topology = read_run(FABRIC + PAIRS).topology
     rows = []
     for seed in range(1, seeds + 1):

@@ -63,7 +63,7 @@ class Server:
     in_flight: dict[int, int] = {}  # noqa: RUF012
 
     def start(self) -> list[Message]:
-        """It sends nothing of itself."""
+        """Send nothing unasked."""
         return []
 
     def receive(self, message: Message) -> list[Message]:

@@ -31,7 +31,7 @@ traffic:
 
 
 def held(simulation: Simulation, switch: str) -> set[Entry | None]:
-    """What a switch holds of edges and trees."""
+    """Return a switch's entries of edges and trees."""
     info = simulation.control.program.p4info
     tables = [p4r.TableEntry(table_id=info.tables[name].id) for name in (EDGE_TABLE, TREE_TABLE)]
     found = simulation.fabric.switches[switch].device.read(

@@ -39,7 +39,9 @@ def opened(name: str, allreduce: str = JOB, seed: int = 1) -> Iterator[Fabric]:
 
 
 def numbers(ranks: int, chunks: int) -> Numbers:
-    """A bit of its own a worker, so that a sum says who is in it and how often; and the chunk."""
+    """Return numbers with a bit of its own a worker, so that a sum shows its addends, and the
+    chunk.
+    """
     return [[(1 << rank, chunk) for chunk in range(chunks)] for rank in range(ranks)]
 
 

@@ -40,13 +40,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def jobs(lab: Lab, word: str = "") -> dict[str, list[str]]:
-    """What `allreduce` says of each job."""
+    """Return what `allreduce` prints of each job."""
     found = {row[0]: row[1:] for row in rows(lab.do(f"allreduce {word}".strip()))}
     return {name: found[name] for name in ("training", "other")}
 
 
 def held(lab: Lab) -> list[list[str]]:
-    """The trees that s3 holds: the row of each."""
+    """Return the trees that s3 holds: the row of each."""
     return [row for row in rows(lab.do("tables s3 allreduce_tree")) if row[0] == "allreduce_tree"]
 
 

@@ -166,7 +166,7 @@ def test_fabrics_of_this_house(name: str, roots: list[str], shared: tuple[int, i
 
 @pytest.fixture(scope="module")
 def large() -> Topology:
-    """A fat tree of 1,024 hosts, with eight jobs."""
+    """Return a fat tree of 1,024 hosts, with eight jobs."""
     return topologies.loads(FAT_TREE % 16 + EIGHT_JOBS)
 
 

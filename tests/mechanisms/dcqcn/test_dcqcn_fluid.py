@@ -58,7 +58,7 @@ traffic:
 
 
 def given(name: str, gbps: int) -> DcqcnParameters:
-    """The set without hyper increase, which the model does not have."""
+    """Return the set without hyper increase, which the model does not have."""
     found = parameters(name, gbps * GBPS)
     return replace(found, rate_hai_bps=found.rate_ai_bps)
 

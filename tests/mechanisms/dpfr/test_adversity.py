@@ -30,7 +30,7 @@ def fabric() -> Rig:
 
 @pytest.fixture
 def rig(fabric: Rig) -> Rig:
-    """A fabric in which all is well, and that has counted nothing."""
+    """Return a fabric without faults, whose counts are 0."""
     fabric.anew()
     return fabric
 

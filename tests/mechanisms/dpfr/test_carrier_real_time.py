@@ -102,7 +102,7 @@ class Fabric:
             process.wait()
 
     def notified(self, host: str) -> list[Heard]:
-        """What the kernel of a host has kept of notifications."""
+        """Return the notifications that the kernel of a host has kept."""
         maps = PinnedMaps.open(pins.pins_of(self.session.run.name))
         try:
             address = int(self.session.topology.host(host).address.ip)

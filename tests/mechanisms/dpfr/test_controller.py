@@ -49,7 +49,7 @@ def lost_us(outcome: Outcome) -> float:
 
 
 def gone_round(simulation: Simulation, at: str) -> dict[int, int]:
-    """What a switch holds: by leaf, the ways that lead there."""
+    """Return a switch's state: by leaf, the ways that lead there."""
     return {
         dict(e.action.arguments)["number"]: dict(e.action.arguments)["ways"]
         for e in simulation.control.model.installed[at]

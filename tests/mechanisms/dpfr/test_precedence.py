@@ -65,7 +65,9 @@ control Choose{title}(in headers_t hdr, inout local_metadata_t meta) {{
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The fabric with the two stand-ins above DPFR in the list: the last one is the strongest."""
+    """Return the fabric with the two stand-ins above DPFR in the list: the last one is the
+    strongest.
+    """
     folder = shutil.copytree(P4SRC, tmp_path_factory.mktemp("p4src") / "p4src")
     for name in ("load", "pin"):
         text = CHOICE.format(name=name, upper=name.upper(), title=name.title())
@@ -124,7 +126,7 @@ class Leaf:
         return data[0].port if data else None
 
     def kill(self, *ports: int) -> None:
-        """These ways are dead, and no others."""
+        """Kill these ways, and no others."""
         down = sum(1 << self.ways.index(port) for port in ports)
         self.switch.register_write("dpfr_down", 0, down)
 

@@ -42,7 +42,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def said(lab: Lab, port: str) -> str:
-    """What `dpfr` says of a port now: dead, avoided or good."""
+    """Return what `dpfr` prints of a port now: dead, avoided or good."""
     found = {row[0]: row[2] for row in rows(lab.do("dpfr")) if row[0] == port}
     return found.get(port, "good")
 

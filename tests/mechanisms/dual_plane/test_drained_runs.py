@@ -67,13 +67,13 @@ def planes(out: Path) -> dict[tuple[str, int], dict[str, Any]]:
 
 
 def sent(run: Simulation, interface: int) -> int:
-    """The frames of all kinds that both hosts have sent by an interface."""
+    """Return the frames of all kinds that both hosts have sent by an interface."""
     nodes = [run.fabric.nodes[name] for name in ("h1", "h2")]
     return sum(run.engine.host_port_stats(node, interface).tx_packets for node in nodes)
 
 
 def data(run: Simulation, interface: int) -> int:
-    """The packets of data that either end has sent by an interface."""
+    """Return the packets of data that either end has sent by an interface."""
     rows = run.engine.plane_rows()
     return int(rows["sent_packets"][rows["interface"] == interface].sum())
 

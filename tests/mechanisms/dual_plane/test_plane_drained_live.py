@@ -24,7 +24,7 @@ PERF = (
 
 
 def roce_into(lab: Lab, switch: str, port: str) -> int:
-    """The RoCE packets that came into a port."""
+    """Return the RoCE packets that came into a port."""
     (found,) = [
         row for row in rows(lab.do("counters")) if row[:2] == [switch, port] and len(row) > 3
     ]

@@ -60,7 +60,7 @@ def tuner(simulation: Simulation) -> EcnTuner:
 
 
 def low(simulation: Simulation, port: int = 1) -> int:
-    """The lower threshold that the switch holds for a port, in cells of 256 bytes."""
+    """Return the lower threshold that the switch holds for a port, in cells of 256 bytes."""
     info = simulation.control.program.p4info
     asked = p4r.Entity(table_entry=p4r.TableEntry(table_id=info.tables[THRESHOLD_TABLE].id))
     held = [decode(each, info) for each in simulation.fabric.switches["s1"].device.read([asked])]

@@ -72,7 +72,7 @@ def info() -> P4Info:
 
 @pytest.fixture
 def switch() -> Iterator[Switch]:
-    """The switch with what the controller installs before anything was reported."""
+    """Yield the switch with what the controller installs before anything was reported."""
     config = CoreConfig(cpu_port=255, priorities=8, tick_ps=1000, depth_cell_bytes=256)
     model = FabricModel(topology(), info(), FACTS, FabricPolicy.of(topology()))
     json = compiled().json_text.encode()
@@ -110,7 +110,9 @@ def send(switch: Switch, frames: Iterable[tuple[int, int, int]]) -> None:
 
 
 def by_hand(frames: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, float, int]]:
-    """What should be reported: ns, bytes, rise in ns, flows; of each interval that has ended."""
+    """Return the expected reports: ns, bytes, rise in ns, flows; of each interval that has
+    ended.
+    """
     found: list[tuple[int, int, float, int]] = []
     since, free, least, rise, total = -1, 0.0, 0.0, 0.0, 0
     flows: set[int] = set()

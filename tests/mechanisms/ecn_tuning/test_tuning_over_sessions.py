@@ -39,7 +39,7 @@ def frame(flow: int) -> bytes:
 
 
 def lows(controller: Any) -> dict[int, int]:
-    """The lower threshold by port, as read from the switch."""
+    """Return the lower threshold by port, as read from the switch."""
     found = {}
     for entry in controller.read_entries("s1", THRESHOLD_TABLE):
         assert isinstance(entry, TableEntry) and isinstance(entry.action, ActionCall)

@@ -43,7 +43,7 @@ def fast() -> Topology:
 
 
 def mode(entries: tuple[Entry, ...]) -> str:
-    """What the table says that switches the feature."""
+    """Return "on" or "off", by the default entry of the table that switches the feature."""
     (entry,) = [e for e in entries if isinstance(e, DefaultEntry) and e.table == MODE_TABLE]
     return "off" if entry.action == STAND_STILL else "on"
 

@@ -47,7 +47,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def counts(lab: Lab) -> dict[str, dict[str, int]]:
-    """What `fast-cnp` shows of each port: a number for each outcome's words."""
+    """Return what `fast-cnp` prints of each port: a number for each outcome's words."""
     found = {}
     for row in rows(lab.do("fast-cnp")):
         if re.match(r"s\d:\d", row[0]):
@@ -57,7 +57,7 @@ def counts(lab: Lab) -> dict[str, dict[str, int]]:
 
 
 def settled(lab: Lab) -> dict[str, dict[str, int]]:
-    """The same, once the queue has emptied: what waited still counts as it leaves."""
+    """Return the same, once the queue has emptied: what waited still counts as it leaves."""
     now = counts(lab)
     while (then := counts(lab)) != now:
         now = then

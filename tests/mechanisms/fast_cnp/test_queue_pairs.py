@@ -455,7 +455,7 @@ def test_thousands_of_queue_pairs() -> None:
 
 @st.composite
 def connections_apart(draw: st.DrawFn) -> list[Connection]:
-    """Connections between the same two hosts whose windows never meet."""
+    """Draw connections between the same two hosts whose windows never meet."""
     number = draw(st.integers(1, 6))
     slots = draw(st.permutations(range(24)))[:number]
     found = []

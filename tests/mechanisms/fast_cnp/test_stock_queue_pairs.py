@@ -248,7 +248,7 @@ def roce_to_h3(qp: int, psn: int) -> bytes:
 def reported(
     destination: int, qp: int, source_qp: int | None
 ) -> Callable[[StockQueuePairs], Learned | None]:
-    """What h1's agent says of a queue pair."""
+    """Return a call that makes h1's agent report a queue pair."""
     return lambda learner: learner.report(H1, destination, qp, source_qp)
 
 

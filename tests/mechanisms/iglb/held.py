@@ -216,7 +216,7 @@ class Held:
             work = self.loop.written(work, failed, self.now)
 
     def between(self) -> None:
-        """What comes between two steps."""
+        """Do what comes between two steps."""
 
     def _write(self, switch: str, change: Change) -> None:
         entry = change.entry

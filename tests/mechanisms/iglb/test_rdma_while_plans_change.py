@@ -190,7 +190,7 @@ class Planned:
         return self.run.controller.ask("iglb", lambda learner: learner.counts.moved)
 
     def counted(self) -> dict[str, int]:
-        """What leaves counted of data packets, at the ports that they came by."""
+        """Return the leaves' counts of data packets, at the ports that they came by."""
         total: dict[str, int] = dict.fromkeys(IGLB.labels, 0)
         for leaf in ("s1", "s2"):
             for counts in counts_of(self.run.topology, self.run.controller, IGLB, leaf).values():

@@ -74,7 +74,9 @@ def info() -> P4Info:
 
 @contextmanager
 def switch(fabric: Topology, facts: TargetFacts = FACTS, limited: bool = True) -> Iterator[Switch]:
-    """The switch with what the controller installs; `limited`: its port has the link's rate."""
+    """Yield the switch with what the controller installs; `limited`: its port has the link's
+    rate.
+    """
     config = CoreConfig(
         cpu_port=255,
         priorities=8,
@@ -92,7 +94,7 @@ def switch(fabric: Topology, facts: TargetFacts = FACTS, limited: bool = True) -
 
 
 def frame(fabric: Topology, dscp: int, size: int, shim: Telemetry | None = None) -> bytes:
-    """A RoCEv2 frame of `size` bytes, and with a shim so many more."""
+    """Return a RoCEv2 frame of `size` bytes, and with a shim so many more."""
     here, there = fabric.host("h2"), fabric.host("h1")
     ip = IP(src=str(here.address.ip), dst=str(there.address.ip), tos=dscp << 2 | 2)
     packet = Ether(src=here.mac, dst=fabric.switch("s1").mac) / ip
@@ -134,7 +136,7 @@ def line_bytes(length: int) -> int:
 
 
 def by_hand(frames: Sequence[Sent], rate_bps: int, sent: int = 0) -> list[Left]:
-    """What leaves a port of strict queues, in order. All frames have an empty shim."""
+    """Return what leaves a port of strict queues, in order. All frames have an empty shim."""
     byte_ps = Fraction(8 * 10**12, rate_bps)
     waiting: dict[int, list[Sent]] = {queue: [] for queue in QUEUES.values()}
     ahead, free, found = list(frames), Fraction(0), []
@@ -191,7 +193,9 @@ class Use:
         self._bytes_of_trip = self.rate_bps * seconds / 8
 
     def left(self, ticks: int, sent: int, queue: int | None) -> None:
-        """A frame leaves; `queue`: what waits in a queue that counts, None if it is in no such."""
+        """Count a frame that leaves; `queue`: what waits in a counted queue, None if it is in no
+        such.
+        """
         d = ticks - self.at
         if d < self._step:
             return

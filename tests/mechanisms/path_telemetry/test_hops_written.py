@@ -76,7 +76,7 @@ def test_time_is_the_fabric_s_whatever_the_target_s_ticks(facts: TargetFacts, sc
 
 
 def again(fabric: object, out: bytes) -> bytes:
-    """A frame that left, as it comes to the switch once more."""
+    """Return a frame that left, as it comes to the switch once more."""
     packet = Ether(out)
     packet.src, packet.dst = topology().host("h2").mac, topology().switch("s1").mac
     return bytes(packet)

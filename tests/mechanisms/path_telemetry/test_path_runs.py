@@ -97,7 +97,7 @@ def program_of(run: RunFile) -> CompiledProgram:
 
 
 def ways(topology: Topology) -> dict[tuple[int, ...], str]:
-    """The hops from s1 to h4, by the numbers that the controller gives: s1, a spine, s2."""
+    """Return the hops from s1 to h4, by the numbers that the controller gives: s1, a spine, s2."""
     numbers = hop_numbers(topology)
 
     def hop(switch: str, to: str) -> int:
@@ -116,7 +116,7 @@ def use(before: PathHop, after: PathHop) -> float:
 
 
 def offered(first: Told, second: Told, added: int) -> float:
-    """What comes for the last line, as a part of it, by what senders are paced at."""
+    """Return the load of the last line, as a part of it, by what senders are paced at."""
     payload_bps = (second.bytes - first.bytes) * 8 / ((SECOND - FIRST) * 1e-12)
     paced_bps = 2 * EACH_BPS * 4096 / ON_FIRST_LINE
     assert payload_bps == pytest.approx(paced_bps, rel=0.01), "it arrives"

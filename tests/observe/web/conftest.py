@@ -24,7 +24,7 @@ RATE_BPS = 40_000_000  # 400 Gb/s at time_scale 10000
 
 
 def port(bps: int = 0, **more: object) -> PortSample:
-    """A port that has sent so many bits in its first second, in packets of 976 B."""
+    """Return a port that has sent so many bits in its first second, in packets of 976 B."""
     size = 976
     packets = bps // 8 // (size + WIRE_OVERHEAD_BYTES)
     given = {
@@ -74,7 +74,7 @@ class Recorded(Follower):
 
 @pytest.fixture
 def recorded() -> Recorded:
-    """A quiet default fabric: two spines, two leaves, four hosts."""
+    """Return a quiet default fabric: two spines, two leaves, four hosts."""
     return Recorded(topologies.load("leafspine"))
 
 
@@ -87,7 +87,7 @@ def broadcast(recorded: Recorded) -> Iterator[Broadcast]:
 
 @pytest.fixture
 def server(recorded: Recorded, broadcast: Broadcast) -> Iterator[LoopbackServer]:
-    """The page's server on any free port."""
+    """Yield the page's server on any free port."""
     with LoopbackServer(0, routes(recorded, broadcast)) as serving:
         threading.Thread(target=serving.serve_forever, args=(0.01,), daemon=True).start()
         yield serving
@@ -96,5 +96,5 @@ def server(recorded: Recorded, broadcast: Broadcast) -> Iterator[LoopbackServer]
 
 @pytest.fixture
 def sends() -> type[PortSample]:
-    """Makes port samples: see `port`."""
+    """Return the class that makes port samples: see `port`."""
     return port  # type: ignore[return-value]

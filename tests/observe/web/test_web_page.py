@@ -62,12 +62,12 @@ class Browser:
         return self._call("POST", f"{self._session}/execute/sync", body)
 
     def text(self, selector: str) -> str:
-        """The text of the first element that fits; its spaces are plain ones."""
+        """Return the text of the first element that fits; its spaces are plain ones."""
         found = self.run("return document.querySelector(arguments[0])?.textContent", selector)
         return re.sub(r"\s", " ", found or "")
 
     def messages(self) -> list[str]:
-        """What the page wrote to the console, errors included."""
+        """Return what the page wrote to the console, errors included."""
         log = self._call("POST", f"{self._session}/se/log", {"type": "browser"})
         return [entry["message"] for entry in log]
 
@@ -116,7 +116,7 @@ def until() -> Callable[[Callable[[], Any]], Any]:
 
 @pytest.fixture
 def page(browser: Browser, server: LoopbackServer, until: Any) -> Iterator[Browser]:
-    """The page, live. It must not have complained in the end."""
+    """Yield the live page. It must not have complained in the end."""
     browser.open(server.url)
     until(lambda: browser.text("#state") == "live")
     browser.messages()
