@@ -83,7 +83,7 @@ class NotSupported(CompileError):
     def at(
         cls, pos: Pos, message: str, *, notes: Iterable[tuple[Pos, str]] = (), code: str = ""
     ) -> NotSupported:
-        """`message` names the construct: "not supported yet: <message>"."""
+        """Create the error "not supported yet: <message>"; `message` names the construct."""
         text = f"not supported yet: {message}"
         return cls([Diagnostic(pos, text, Severity.ERROR, code or "unsupported", tuple(notes))])
 

@@ -148,7 +148,7 @@ def _read_and_check(
 
 
 def _read_source(file: str) -> str | None:
-    """Text of a source file, to find columns in; None where there is no such file."""
+    """Return the text of a source file, to find columns in; None where there is no such file."""
     try:
         return Path(file).read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -57,7 +57,9 @@ def failures(error: ControllerError) -> tuple[ControllerError, ...]:
 
 
 def is_elsewhere(error: ControllerError) -> bool:
-    """Whether all that failed is that another controller is primary: the plan waits for it."""
+    """Return whether all that failed is that another controller is primary: the plan waits for
+    it.
+    """
     return all(isinstance(each, NotPrimary) for each in failures(error))
 
 

@@ -225,7 +225,7 @@ class SwitchSession(PrimarySession):
         return cookie
 
     async def has_program(self) -> bool:
-        """Whether the switch runs any program."""
+        """Return whether the switch runs any program."""
         other = await self._other_program()
         return other is None or bool(other.p4_device_config) or _is_part(other)
 
@@ -373,7 +373,7 @@ class SwitchSession(PrimarySession):
 
 
 def _is_part(config: p4r.ForwardingPipelineConfig | None) -> bool:
-    """Whether a switch told its program in part: BMv2 keeps P4Info alone."""
+    """Return whether a switch told its program in part: BMv2 keeps P4Info alone."""
     return config is not None and bool(config.p4info.ByteSize()) and not config.p4_device_config
 
 

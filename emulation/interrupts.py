@@ -37,7 +37,7 @@ class Interrupts:
             raise Interrupted(self._pending)
 
     def close(self) -> None:
-        """From now on ignore signals: what is left to do is the clean-up."""
+        """Ignore signals from now on: only the clean-up is left."""
         self._closed = True
 
     @contextmanager

@@ -106,7 +106,7 @@ def _tool(*command: str) -> None:
 
 @contextlib.contextmanager
 def _veth_pair() -> Iterator[tuple[str, str]]:
-    """Two connected devices that are up, for one probe."""
+    """Make two connected devices that are up, for one probe."""
     near, far = "weftdoc0", "weftdoc1"
     _tool("ip", "link", "add", near, "type", "veth", "peer", "name", far)
     try:

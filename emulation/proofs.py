@@ -84,7 +84,9 @@ def all_pairs_ping(session: Session) -> Row:
     many = len(interfaces) ** 2 > MAX_PINGED_PAIRS
 
     def tried(source: LiveHost, destination: LiveHost) -> bool:
-        """Pairs on different hosts that the fabric joins; where there are many, of one rail."""
+        """Return pairs on different hosts that the fabric joins; where there are many, of one
+        rail.
+        """
         host, _, number = source.name.partition(":")
         other, _, its_number = destination.name.partition(":")
         joined = islands[source.switch] == islands[destination.switch]
@@ -153,11 +155,11 @@ LONG_WAY = 0.05  # of the time measured: from there on it is told
 
 
 def rdma_write(session: Session, milliseconds: int = RDMA_MS) -> Row:
-    """RDMA WRITEs between the hosts that are farthest apart, by their endpoints, under the
-    default congestion control.
+    """Run RDMA WRITEs between the hosts that are farthest apart, under the default control.
 
-    They are posted for so long, as many at a time as keep the path full, and all that were are
-    waited for: a round trip is part of the time measured.
+    The endpoints post them for so long, as many at a time as keep the path full, and wait for all
+    that
+    were posted: a round trip is part of the time measured.
     """
     source, destination = far_pair(session)
     topology = session.topology
@@ -195,7 +197,7 @@ def _endpoint(host: LiveHost) -> Endpoint:
 
 
 def roce_over_spines(session: Session) -> Row:
-    """RoCEv2 packets between leaves: all arrive whole, and every equal way carried some.
+    """Send RoCEv2 packets between leaves: all arrive whole, and every equal way carried some.
 
     The ways are told apart by the switches next to the sender's leaf (the spines, in a leaf-spine
     fabric): what each carried is the growth of its RoCE counters, read over P4Runtime.

@@ -173,7 +173,7 @@ class Session:
         return bool(moved)
 
     def supervise(self, tell: Callable[[str], None]) -> None:
-        """From now on start switches again that die; `tell` gets each message, from a thread."""
+        """Start switches that die again from now on; `tell` gets each message, from a thread."""
         self._tell = tell
         self._supervisor = Supervisor(self, tell)
         self._supervisor.start()
@@ -200,7 +200,7 @@ class Session:
         return self._supervisor
 
     def settle(self) -> tuple[str, ...]:
-        """Where switches are supervised, wait until none is on its way back.
+        """Wait, where switches are supervised, until none is on its way back.
 
         Returns the names of switches that another client has given another program since: they are
         left alone with it.

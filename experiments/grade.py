@@ -73,7 +73,7 @@ class Finding:
 
     @classmethod
     def nothing(cls, reason: str, hint: str = "", details: Iterable[Detail] = ()) -> Finding:
-        """No marks, and why."""
+        """Give no marks, and say why."""
         return cls(0.0, reason, hint, tuple(details))
 
 

@@ -184,7 +184,7 @@ class _Watch:
         return kind, content
 
     def _why(self, seconds: float | None = None) -> tuple[str, str]:
-        """Why it said nothing, and a hint."""
+        """Return why the worker is silent, and a hint."""
         self._process.join(0.2)
         code = self._process.exitcode
         if code is None:

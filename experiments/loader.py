@@ -100,7 +100,7 @@ class Lab:
         return tuple(live or self.entry.seeds)
 
     def time_scale(self, runtime: Runtime) -> int:
-        """How much slower than the fabric a runtime's clock is."""
+        """Return how much slower than the fabric a runtime's clock is."""
         return self.entry.live.time_scale if runtime.is_live else 1
 
     def names(self) -> tuple[Variant, ...]:

@@ -124,7 +124,7 @@ def _mtu(request: Request, said: Mapping[str, Any]) -> int:
 
 
 def _came(measured: Sequence[Measurement], name: str) -> bool:
-    """Whether a source counted any of these."""
+    """Return whether a source counted any of these."""
     return any(row.counts.get(name) for each in measured for row in each.rows)
 
 

@@ -265,8 +265,11 @@ class LabRun:
         ]
 
     def _order(self) -> list[tuple[Planned, int]]:
-        """Variants and seeds; in real time a seed's variants one behind the other, as alike as
-        the machine's other work lets them be."""
+        """Return the variants and seeds in the order to run them.
+
+        In real time a seed's variants run one after the other, under conditions as alike as
+        possible.
+        """
         if self.request.runtime.is_live:
             every = {seed: None for planned in self.chosen for seed in self._seeds(planned)}
             return [
@@ -465,7 +468,7 @@ def _scratch(out: Path) -> Path:
 
 
 def _give_to_user(folder: Path) -> None:
-    """Under sudo, results are the caller's: the next run without it has to replace them."""
+    """Give results made under sudo to the caller: the next run without it has to replace them."""
     uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() != 0 or not uid.isdecimal() or not gid.isdecimal():
         return

@@ -374,7 +374,7 @@ def _namespace(text: str) -> int | Path:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line of this module; returns the exit code."""
+    """Run the command line of this module; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m hostagent.agent", description=__doc__)
     parser.add_argument("--pins", type=Path, required=True, help="a directory below /sys/fs/bpf")
     parser.add_argument(

@@ -129,7 +129,9 @@ def _count_one_frame(bpf: Any, sender: str) -> tuple[int, int]:
 
 
 def main() -> int:
-    """`python -m hostagent.bpf_probe`: prove eBPF, one line of result, exit code 0 if proved."""
+    """Run `python -m hostagent.bpf_probe`: prove eBPF, one line of result, exit code 0 if
+    proved.
+    """
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--here", action="store_true", help="in this namespace; print JSON")
     if parser.parse_args().here:

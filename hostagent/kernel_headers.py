@@ -42,14 +42,14 @@ class HeaderPackages:
 
 
 def running_kernel_has_headers(modules: Path = Path("/lib/modules")) -> bool:
-    """Whether bcc finds headers of the running kernel by itself."""
+    """Return whether bcc finds headers of the running kernel by itself."""
     own = modules / os.uname().release
     installed = any((own / name / _ESSENTIAL).exists() for name in ("build", "source"))
     return installed or Path("/sys/kernel/kheaders.tar.xz").exists()
 
 
 def installed_packages(sources: Path = SOURCES) -> list[HeaderPackages]:
-    """Debian header versions under `sources` that have both halves, oldest first."""
+    """Return the Debian header versions under `sources` that have both halves, oldest first."""
     found = []
     for common in sources.glob("linux-headers-*-common"):
         stem = common.name.removesuffix("common")
@@ -76,7 +76,7 @@ def source_tree() -> Path | None:
 
 
 def available() -> bool:
-    """Whether bcc will find headers, once `export` has been called."""
+    """Return whether bcc will find headers, once `export` has been called."""
     return running_kernel_has_headers() or source_tree() is not None
 
 
@@ -119,7 +119,7 @@ def merge(packages: HeaderPackages, destination: Path) -> int:
 
 
 def _shape(tree: Path) -> dict[Path, Path | None]:
-    """All that is in a tree, with what its links point to."""
+    """Return all that is in a tree, with what its links point to."""
     return {
         each.relative_to(tree): each.readlink() if each.is_symlink() else None
         for each in tree.rglob("*")
@@ -158,7 +158,7 @@ def prepare(destination: Path = MERGED_TREE, sources: Path = SOURCES) -> str:
 
 
 def main() -> int:
-    """`python -m hostagent.kernel_headers`: prepare the headers and say which they are."""
+    """Run `python -m hostagent.kernel_headers`: prepare the headers and say which they are."""
     argparse.ArgumentParser(description=main.__doc__).parse_args()
     try:
         print(prepare())

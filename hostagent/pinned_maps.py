@@ -120,7 +120,7 @@ class PinnedMaps:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Nobody else adds or removes meanwhile."""
+        """Keep others from adding or removing in the block."""
         fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)

@@ -46,7 +46,7 @@ class Notification(Packet):
     ]
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        """Everything behind the header belongs to the packet around it."""
+        """Leave everything behind the header to the packet around it."""
         return b"", s
 
 

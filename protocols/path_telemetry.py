@@ -50,7 +50,7 @@ class PathHop(Packet):
     ]
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        """Everything behind it belongs to the packet around it."""
+        """Leave everything behind it to the packet around it."""
         return b"", s
 
     @property
@@ -66,7 +66,7 @@ class PathUse(Packet):
     fields_desc: ClassVar[list[Any]] = [ShortField("path", 0), ShortField("used", 0)]
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        """Everything behind it belongs to the packet around it."""
+        """Leave everything behind it to the packet around it."""
         return b"", s
 
 

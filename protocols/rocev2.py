@@ -85,7 +85,7 @@ class RETH(Packet):
     ]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """Immediate data follows where the opcode says so."""
+        """Parse immediate data where the opcode announces it."""
         below = self.underlayer
         if isinstance(below, BTH) and below.opcode & 0x1F == Opcode.WRITE_ONLY_IMM:
             return ImmDt

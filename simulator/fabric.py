@@ -185,7 +185,7 @@ class Fabric:
         self.engine.drain(self.nodes[end.node], end.port, on)
 
     def change_port(self, call: PortCall) -> None:
-        """Other settings of a port's link, from now on."""
+        """Change other settings of a port's link, from now on."""
         switch = self.switches[call.switch]
         arguments = dict(call.arguments)
         delay = arguments.pop("rx_delay_ps", None)

@@ -201,14 +201,14 @@ class LockStep:
     # --- what the simulation calls, from its thread ---------------------------------------------
 
     def step(self) -> None:
-        """Virtual time is about to go on: let calls that have come end first."""
+        """Let calls that have come end before virtual time goes on."""
         self._calls.wait(0)
         for name in self._services:
             self._wake(name)
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
-        """Virtual time goes on in the block, and nobody else uses a switch."""
+        """Let virtual time go on in the block, while nobody else uses a switch."""
         with self._turn:
             engine = self._simulation.engine
             while self._changed:

@@ -466,7 +466,7 @@ class Simulation:
     # --- the end --------------------------------------------------------------------------------
 
     def ended(self, stop: Stop) -> RunEnd:
-        """How everything stands now."""
+        """Return the present state as the run's end."""
         engine, traffic, topology = self.engine, self.traffic, self.fabric.topology
         flow_stats = engine.flow_stats(0, len(traffic.flows))
         switches = {name: self._switch_end(name) for name in self.fabric.switches}
@@ -539,7 +539,9 @@ class Simulation:
     def _flow_paths(
         self, flow_stats: Records, switches: Mapping[str, SwitchEnd]
     ) -> dict[int, tuple[tuple[str, int], ...]]:
-        """Where flows with packets on the way go, if a queue is paused: who waits for whom."""
+        """Return the paths of flows with packets on the way, if a queue is paused: who waits for
+        whom.
+        """
         if not any(row.paused for end in switches.values() for row in end.waiting):
             return {}
         if self.control.own:

@@ -150,7 +150,7 @@ def _run(options: Options) -> int:
 
 @contextmanager
 def _signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set `stop` meanwhile."""
+    """Let SIGTERM and SIGINT set `stop` in the block."""
     previous = {
         number: signal.signal(number, lambda *_: stop.set())
         for number in (signal.SIGTERM, signal.SIGINT)

@@ -133,11 +133,13 @@ class Device:
             del self._schemas[number]
 
     def set_pipeline(self, p4info: p4i.P4Info, device_config: bytes) -> None:
-        """`prepare` and `load` in one."""
+        """Run `prepare` and `load`."""
         self.load(self.prepare(p4info, device_config))
 
     def derive_p4info(self, device_config: bytes) -> p4i.P4Info:
-        """P4Info of BMv2 JSON, for a program that comes without one. Raises PipelineError."""
+        """Derive P4Info from BMv2 JSON, for a program that comes without one. Raises
+        PipelineError.
+        """
         # of the compiler, which a program with P4Info does without
         from softswitch.p4runtime.p4info_from_json import derive
 
@@ -221,7 +223,9 @@ class Device:
         return [OK] * len(updates)
 
     def read(self, entities: Iterable[p4r.Entity]) -> Iterator[p4r.Entity]:
-        """Everything that `entities` select. Raises ReadError after the good ones were given."""
+        """Yield everything that `entities` select. Raises ReadError after the good ones were
+        given.
+        """
         forwarding = self._loaded()
         statuses: list[UpdateStatus] = []
         for entity in entities:
@@ -278,7 +282,7 @@ class Device:
         return None
 
     def next_timer(self) -> int | None:
-        """When (ps) `timers` next has something to do, None if nothing waits."""
+        """Return when (ps) `timers` next has something to do, None if nothing waits."""
         if self.forwarding is None:
             return None
         digest = self.forwarding.digests.next_due()
@@ -290,7 +294,9 @@ class Device:
         return min(times, default=None)
 
     def timers(self, now_ps: int) -> list[p4r.StreamMessageResponse]:
-        """Digest lists that waited long enough, and entries that were idle for too long."""
+        """Return the digest lists that waited long enough, and entries that were idle for too
+        long.
+        """
         if self.forwarding is None:
             return []
         now_ns = now_ps // PS_PER_NS

@@ -82,7 +82,7 @@ class DiagnosticsClient:
         self.close()
 
     def call(self, method: str, **request: Any) -> Json:
-        """Any method of the service by name; arguments that are None are left out."""
+        """Call any method of the service by name; arguments that are None are left out."""
         function = self._channel.unary_unary(
             f"/{SERVICE}/{method}", request_serializer=encode, response_deserializer=decode
         )
@@ -97,13 +97,20 @@ class DiagnosticsClient:
     # --- counts -------------------------------------------------------------------------------
 
     def port_stats(self) -> dict[int, Json]:
-        """By port: counts (ws_port_stats), `state`, `pause_mask`, `interface`; `link`, the settings
-        of the port (as `set_link` returns them); `wire`, what went wrong on what it `send`s and
-        `receive`s (ws_impair_stats)."""
+        """Return the statistics of each port.
+
+        These are the counts (ws_port_stats), `state`, `pause_mask` and `interface`; `link`, the
+        settings of
+        the port (as `set_link` returns them); `wire`, the impairments of the frames that it `send`s
+        and
+        `receive`s (ws_impair_stats).
+        """
         return self.port_stats_at()[0]
 
     def port_stats_at(self) -> tuple[dict[int, Json], int]:
-        """As `port_stats`, and when the switch counted so: its machine's monotonic clock, in ns."""
+        """Return `port_stats`, and when the switch counted: its machine's monotonic clock, in
+        ns.
+        """
         reply = self.call("PortStats")
         return {int(port): row for port, row in reply["ports"].items()}, int(reply["at_ns"])
 
@@ -128,8 +135,10 @@ class DiagnosticsClient:
         self.call("WatchQueue", port=port, queue=queue, above_bytes=above_bytes)
 
     def queue_peak(self, port: int, queue: int) -> Json:
-        """`bytes`: the most that a queue has held since it is watched; `above_ps`: when it first
-        held more than `above_bytes`, by the switch's clock, None if never; `now_ps`, that clock."""
+        """Return `bytes`: the most that a queue has held since it is watched; `above_ps`: when it
+        first held more than `above_bytes`, by the switch's clock, None if never; `now_ps`, that
+        clock.
+        """
         return self.call("QueuePeak", port=port, queue=queue)
 
     # --- settings -----------------------------------------------------------------------------
@@ -141,10 +150,7 @@ class DiagnosticsClient:
     def session_zero(
         self, *, port: int | None = None, group: int | None = None, delete: bool | None = None
     ) -> Json:
-        """BMv2's mirroring session 0, which P4Runtime has not: `port` or `group` set it.
-
-        Returns what it is then: `port`, `group`, or neither when there is none.
-        """
+        """Set BMv2's mirroring session 0, which P4Runtime does not have, to `port` or `group`."""
         return self.call("SessionZero", port=port, group=group, delete=delete)
 
     def add_port(self, port: int, interface: str, pcap: str | None = None) -> None:
@@ -233,12 +239,8 @@ class DiagnosticsClient:
         limit: int | None = None,
         ports: Sequence[int] | None = None,
     ) -> Iterator[Json]:
-        """Events as they happen, until `limit` packets or the iterator is closed (docs/trace.md).
-
-        `event` says what one is: `packet` (the rest is PacketTrace's JSON), `missed` (so many
-        `packets` were not traced), `waiting`, `program`, `error` and `ended` (with a `text`).
-        `filter`: a pcap filter on the bytes as received; `ports`: only packets received there.
-        When this returns the switch is tracing already.
+        """Yield events as they happen, until `limit` packets or the iterator is closed
+        (docs/trace.md).
         """
         function = self._channel.unary_stream(
             f"/{SERVICE}/Trace", request_serializer=encode, response_deserializer=decode

@@ -111,7 +111,7 @@ def impair(
     flow_loss: Share = 1,
     seed: int = 0,
 ) -> PortImpair:
-    """Everything that goes wrong in one direction of a port. As `changes`."""
+    """Return all impairments of one direction of a port. Parameters are those of `changes`."""
     from softswitch.core import PortImpair  # topologies read impairments without the core
 
     return PortImpair(

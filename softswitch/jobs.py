@@ -76,7 +76,7 @@ def run(
     lost: Callable[[Job, Loss], Result],
     until: float = math.inf,
 ) -> Iterator[Result]:
-    """Results of `do`, each made in a process of its own, in the order in which they end.
+    """Yield the results of `do`, each made in a process of its own, in the order in which they end.
 
     At most `at_once` run at a time. A job that takes longer than `limit_s` is killed with all that
     it started, and so are those that are not done `until` then (time.monotonic); for each, for

@@ -67,7 +67,7 @@ class LinkChange:
 
     @classmethod
     def read(cls, request: Json) -> LinkChange:
-        """From a request without its port. Raises EntityError saying what would be right."""
+        """Parse a request without its port. Raises EntityError that names a valid value."""
         rest = dict(request)
         clear = rest.pop("clear", False)
         if not isinstance(clear, bool):

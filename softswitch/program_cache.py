@@ -182,7 +182,7 @@ def _compile_with_p4c(job: Job) -> Compiled:
 
 
 def _build_of_p4c(json_text: str, timings: dict[str, float]) -> Path:
-    """`_build`, with what can't be run of p4c's JSON as a P4cError: it is not the user's fault."""
+    """Build as `_build` does, but raise P4cError for p4c's JSON: the user is not at fault."""
     from softswitch.codegen.build import BuildError  # as in `_build`
     from softswitch.codegen.json_reader import JsonError
 

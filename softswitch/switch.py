@@ -308,7 +308,7 @@ class Switch:
         return self._recorder.packets()
 
     def explain(self) -> str:
-        """`traced` as text: each packet's parser states, tables, changes, queue and end."""
+        """Return `traced` as text: each packet's parser states, tables, changes, queue and end."""
         return self._recorder.explain()
 
     # --- ports and counters -------------------------------------------------------------------
@@ -377,7 +377,7 @@ class Switch:
             raise WriteError(statuses)
 
     def try_write(self, updates: Sequence[p4r.Update]) -> list[UpdateStatus]:
-        """As `write`, but hands back the statuses instead of raising."""
+        """Write as `write` does, but return the statuses instead of raising."""
         self._forwarding  # noqa: B018 - the check that there is a pipeline
         return self.device.write(updates)
 
@@ -386,15 +386,15 @@ class Switch:
         return self.device.read(entities)
 
     def insert(self, **entity: object) -> None:
-        """`insert(table_entry=...)`: one INSERT of the entity of that kind."""
+        """Insert one entity of the given kind: `insert(table_entry=...)`."""
         self._write_one(p4r.Update.INSERT, entity)
 
     def modify(self, **entity: object) -> None:
-        """`modify(table_entry=...)`: one MODIFY."""
+        """Modify one entity of the given kind: `modify(table_entry=...)`."""
         self._write_one(p4r.Update.MODIFY, entity)
 
     def delete(self, **entity: object) -> None:
-        """`delete(table_entry=...)`: one DELETE."""
+        """Delete one entity of the given kind: `delete(table_entry=...)`."""
         self._write_one(p4r.Update.DELETE, entity)
 
     def _write_one(self, kind: p4r.Update.Type.ValueType, entity: Mapping[str, object]) -> None:
@@ -440,13 +440,13 @@ class Switch:
         self.modify(table_entry=self.names.entry(table, None, action, params))
 
     def counter_read(self, name: str, index: int) -> tuple[int, int]:
-        """(packets, bytes) of one cell of an indirect counter, both whatever its unit."""
+        """Return (packets, bytes) of one cell of an indirect counter, both whatever its unit."""
         array = self._forwarding.schema.counters[self.names.counter_id(name)]
         value = self.core.counter_get(array.index, index)
         return value.packets, value.bytes
 
     def register_read(self, name: str, index: int) -> int:
-        """One cell of a register."""
+        """Read one cell of a register."""
         register = self._forwarding.schema.registers[self.names.register_id(name)]
         return self.core.register_get(register.index, index)
 

@@ -256,7 +256,7 @@ def _run(argv: Sequence[str]) -> int:
     """)
 @as_json
 def doctor(as_json: bool) -> int:
-    """`weft doctor`; returns the exit code."""
+    """Run `weft doctor`; return the exit code."""
     from weft import doctor as checks  # it runs without click, too, where nothing is installed
 
     return checks.run(as_json)
@@ -272,7 +272,7 @@ def doctor(as_json: bool) -> int:
 @flag("--dry-run", help="say it, and remove nothing")
 @as_json
 def uninstall(yes: bool, dry_run: bool, as_json: bool) -> int:
-    """`weft uninstall`; returns the exit code. Raises UninstallError, EmulationError."""
+    """Run `weft uninstall`; return the exit code. Raises UninstallError, EmulationError."""
     from weft import uninstall as removal  # it runs without click, too, as doctor does
 
     return removal.run(yes=yes, dry_run=dry_run, as_json=as_json)

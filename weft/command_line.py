@@ -32,7 +32,7 @@ class Command(click.Command):
     """A command: long options may be shortened to what is unique, examples stand as written."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click's. Raises click.UsageError, also where an option stands in a value's place."""
+        """Parse as click does. Raises click.UsageError, also where an option stands for a value."""
         try:
             return super().parse_args(ctx, self._in_full(ctx, args))
         except click.UsageError as error:
@@ -83,7 +83,7 @@ def command(examples: str, **settings: Any) -> Callable[[Callable[..., Any]], Co
 
 
 def option(*names: str, **settings: Any) -> Callable[[F], F]:
-    """As click's; "(default)" in `help` becomes "(default: ...)"."""
+    """Declare an option as click does; "(default)" in `help` becomes "(default: ...)"."""
     if "default" in settings:
         text = f"(default: {settings['default']})"
         settings["help"] = settings["help"].replace("(default)", text)
@@ -96,7 +96,7 @@ def flag(*names: str, help: str) -> Callable[[F], F]:
 
 
 def together(*parts: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options and arguments as one decorator, in this order."""
+    """Combine several options and arguments to one decorator, in this order."""
 
     def decorate(function: F) -> F:
         for part in reversed(parts):

@@ -30,7 +30,7 @@ def _diagnostic(text: str) -> str:
 
 
 def _diagnostics(name: str, help: str) -> Callable[[F], F]:
-    """One of p4c's options; `diagnostics` has all of them in the order given."""
+    """Declare one of p4c's options; `diagnostics` has all of them in the order given."""
     settings = {"cls": NamedValue, "type": _diagnostic, "multiple": True, "metavar": "[KIND]"}
     return option(name, "diagnostics", help=help, **settings)
 

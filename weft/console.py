@@ -87,7 +87,7 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(what: str, total: int, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
-    """As `progress`, for `total` steps: call what it gives after each of them."""
+    """Show a `progress` bar of `total` steps; yield the function to call after each step."""
     started = time.monotonic()
     done = 0
     with bar(quiet=quiet) as draw:

@@ -100,7 +100,7 @@ def _version_line(*command: str) -> str | None:
 
 
 def check_root() -> list[Check]:
-    """Whether run-topo can be root: it makes namespaces and links."""
+    """Check whether run-topo can be root: it makes namespaces and links."""
     user = f"user id {os.geteuid()}"
     if os.geteuid() == 0:
         return [Check("root", "ok", user, needed=True)]
@@ -151,7 +151,7 @@ _FEATURES: dict[str, _Feature] = {
 
 
 def check_kernel() -> list[Check]:
-    """Each kernel feature, by using it in a namespace of its own."""
+    """Check each kernel feature, by using it in a namespace of its own."""
     checks = []
     for name, outcome in kernel_features.probe().items():
         about = _FEATURES[name]
@@ -203,7 +203,7 @@ _PROGRAMS = (
 
 
 def check_program(program: _Program) -> Check:
-    """Whether a program is on PATH (and the system's own folders), and its version."""
+    """Check whether a program is on PATH (and the system's own folders), and its version."""
     command, *arguments = program.ask
     path = shutil.which(command, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if path is None:
@@ -223,7 +223,7 @@ def check_program(program: _Program) -> Check:
 
 
 def check_programs() -> list[Check]:
-    """Every program of the table, asked at the same time."""
+    """Check every program of the table, all at the same time."""
     with ThreadPoolExecutor(max_workers=4) as pool:
         return list(pool.map(check_program, _PROGRAMS))
 
@@ -232,7 +232,7 @@ def check_programs() -> list[Check]:
 
 
 def check_mininet() -> list[Check]:
-    """Whether Weft's interpreter can import Mininet, and its version."""
+    """Check whether Weft's interpreter can import Mininet, and its version."""
     version = _first_line(_python(), "-c", "import mininet.net as net; print(net.VERSION)")
     if version:
         return [Check("Mininet", "ok", version, needed=True)]
@@ -293,7 +293,7 @@ def check_python_packages() -> list[Check]:
 
 
 def check_dask() -> list[Check]:
-    """Whether Dask is there in the versions of its lock file; set-up does not install it."""
+    """Check whether Dask is there in the versions of its lock file; set-up does not install it."""
     pins = parse_lock(DASK_LOCK.read_text())
     differences = lock_differences(pins, installed_packages(_python()))
     if not differences:
@@ -305,7 +305,7 @@ def check_dask() -> list[Check]:
 
 
 def check_torch() -> list[Check]:
-    """Whether PyTorch is there in the versions of its lock file, and can be imported."""
+    """Check whether PyTorch is there in the versions of its lock file, and can be imported."""
     pins = parse_lock(TORCH_LOCK.read_text())
     cost, remedy = "no weft train, no lab training-goes-on; tests of both skip", "make setup-torch"
     installed = {
@@ -325,7 +325,7 @@ def check_torch() -> list[Check]:
 
 
 def check_switch_core() -> list[Check]:
-    """Whether the switch's C core can be loaded by Weft's interpreter."""
+    """Check whether the switch's C core can be loaded by Weft's interpreter."""
     script = "import softswitch.core._core as core; print(core.__file__)"
     loaded = _first_line(_python(), "-c", script)
     if loaded:
@@ -341,7 +341,7 @@ _BPF_MOUNT = Path("/sys/fs/bpf")
 
 
 def check_endpoint(header: Path = _XSK_HEADER) -> list[Check]:
-    """Whether the RoCE endpoint is built, and with libxdp, which its AF_XDP sockets need."""
+    """Check whether the RoCE endpoint is built, and with libxdp, which its AF_XDP sockets need."""
     loaded = _first_line(
         _python(), "-c", "import hostagent.rnic._rnic as card; print(card.__file__)"
     )
@@ -361,7 +361,7 @@ def check_endpoint(header: Path = _XSK_HEADER) -> list[Check]:
 
 
 def check_bpf_mount(directory: Path = _BPF_MOUNT) -> list[Check]:
-    """Whether a BPF file system is mounted where host agents pin their maps."""
+    """Check whether a BPF file system is mounted where host agents pin their maps."""
     name = f"{directory}"
     try:
         mounted = pins.is_mounted(directory)
@@ -379,7 +379,7 @@ def check_bpf_mount(directory: Path = _BPF_MOUNT) -> list[Check]:
 
 
 def check_ebpf() -> list[Check]:
-    """Kernel headers, and bcc: compiling, loading and running our probe."""
+    """Check kernel headers and bcc: compile, load and run our probe."""
     cost = "no host agents"
     checks = []
     if kernel_headers.available():
@@ -410,7 +410,7 @@ def check_ebpf() -> list[Check]:
 
 
 def check_launcher() -> list[Check]:
-    """Whether `weft` on PATH is this clone's."""
+    """Check whether `weft` on PATH is this clone's."""
     name, cost = "weft on PATH", "commands are .venv/bin/weft"
     found = shutil.which("weft")
     path = Path(found) if found else None
@@ -445,7 +445,7 @@ def examine() -> list[Check]:
 
 
 def is_ready(checks: Iterable[Check]) -> bool:
-    """Whether nothing that run-topo needs is missing."""
+    """Return whether nothing that run-topo needs is missing."""
     return not any(check.needed and check.state == "missing" for check in checks)
 
 
@@ -520,7 +520,7 @@ def run(json_output: bool) -> int:
 
 
 def main() -> int:
-    """`python -m weft.doctor [--json]`, for a machine on which `weft` is not installed yet."""
+    """Run `python -m weft.doctor [--json]`, for a machine without an installed `weft`."""
     parser = argparse.ArgumentParser(prog="weft doctor", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a stable JSON form")
     return run(parser.parse_args().json)

@@ -38,7 +38,7 @@ _as_json = flag("--json", "as_json", help="print the result as JSON")
 @_ports
 @_as_json
 def submit(file: Path, name: str, ports: bool, as_json: bool) -> int:
-    """`weft job submit FILE`; returns the exit code."""
+    """Run `weft job submit FILE`; return the exit code."""
     return _tell(_ask("submit", str(file.absolute()), name), ports=ports, as_json=as_json)
 
 
@@ -46,7 +46,7 @@ def submit(file: Path, name: str, ports: bool, as_json: bool) -> int:
 @_ports
 @_as_json
 def show_list(ports: bool, as_json: bool) -> int:
-    """`weft job list`; returns the exit code."""
+    """Run `weft job list`; return the exit code."""
     return _tell(_ask("list"), ports=ports, as_json=as_json)
 
 
@@ -54,7 +54,7 @@ def show_list(ports: bool, as_json: bool) -> int:
 @argument("names", nargs=-1, metavar="NAME...", help="the jobs")
 @_as_json
 def end(names: tuple[str, ...], as_json: bool) -> int:
-    """`weft job end NAME...`; returns the exit code."""
+    """Run `weft job end NAME...`; return the exit code."""
     if not names:
         raise UsageError("say which jobs have ended: weft job list shows those that run")
     return _tell(_ask("end", *names), ports=False, as_json=as_json)
@@ -130,7 +130,7 @@ def _rows(pairs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
         help="that a host has: as many workers have room on it (default)")  # fmt: skip
 @option("--out", type=Path, metavar="FILE", help="write it there; without it to the terminal")
 def from_trace(folder: Path, at: str | None, size: str, nics: int, out: Path | None) -> int:
-    """`weft job import FOLDER`; returns the exit code."""
+    """Run `weft job import FOLDER`; return the exit code."""
     from workloads import lingjun  # only here
 
     try:

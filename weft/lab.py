@@ -44,7 +44,7 @@ _labs = option("--labs", type=Path, default=loader.DIRECTORY, metavar="DIR",
 @_labs
 @flag("--json", "as_json", help="print the list as JSON")
 def show_list(labs: Path, as_json: bool) -> int:
-    """`weft lab list`; returns the exit code: 2 if a lab can't be read."""
+    """Run `weft lab list`; return the exit code: 2 if a lab can't be read."""
     found: list[Lab] = []
     broken: list[LabError] = []
     try:
@@ -113,7 +113,7 @@ def run_lab(
     full: bool, out: Path | None, p4: Path | None, answer: Path | None, workers: int | None,
     labs: Path, as_json: bool,
 ) -> int:  # fmt: skip
-    """`weft lab run`: 0 no check failed, 1 one did, 2 wrong input, 3 no such runtime here."""
+    """Run `weft lab run`: 0 no check failed, 1 one did, 2 wrong input, 3 no such runtime here."""
     from experiments.runner import LabRun, Request  # half a second that `lab list` need not wait
 
     try:

@@ -95,7 +95,7 @@ class LockedVenv:
             )
 
     def _give_back(self) -> None:
-        """Root in a user's tree leaves nothing that the user can't remove."""
+        """Give files in a user's tree that root made to the user, who can then remove them."""
         owner = ROOT.stat()
         if os.geteuid() == 0 and owner.st_uid != 0:
             subprocess.run(

@@ -40,7 +40,7 @@ def command(
       weft setup-p4rt-shell
     """)
 def setup() -> int:
-    """`weft setup-p4rt-shell`; returns the exit code."""
+    """Run `weft setup-p4rt-shell`; return the exit code."""
     there = is_ready()
     python = ensure()
     print(f"p4runtime-shell is {'there already' if there else 'installed'}: {python}")

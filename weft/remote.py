@@ -84,7 +84,7 @@ def _switch(session: Session, words: list[str]) -> str:
 @argument("ends", nargs=2, metavar="END END", help="a node, or a port: s1, s1:3, h1")
 @argument("state", type=click.Choice(["down", "up"]), help="what to do")
 def link(ends: tuple[str, str], state: str) -> int:
-    """`weft link END END down|up`; returns the exit code."""
+    """Run `weft link END END down|up`; return the exit code."""
     return _ask("link", [*ends, state])
 
 
@@ -100,7 +100,7 @@ def link(ends: tuple[str, str], state: str) -> int:
 @flag(DROP, help="drop what the switch holds: it begins anew, with the entries of its file if it "
       "has one")  # fmt: skip
 def reload(switch: str, program: Path | None, drop_entries: bool) -> int:
-    """`weft reload SWITCH|all [FILE.p4]`; returns the exit code."""
+    """Run `weft reload SWITCH|all [FILE.p4]`; return the exit code."""
     words = [switch, *([DROP] if drop_entries else [])]
     if program is not None:
         words.append(str(program.absolute()))  # the runner may be in another folder
@@ -125,7 +125,7 @@ def _ask(command: str, words: list[str]) -> int:
 @argument("host", help="the host")
 @argument("command", nargs=-1, metavar="[COMMAND]...", help="the program and its arguments")
 def execute(host: str, command: tuple[str, ...]) -> int:
-    """`weft exec HOST COMMAND...`: becomes that command, in the host's network namespace."""
+    """Run `weft exec HOST COMMAND...`: become that command, in the host's network namespace."""
     require_root("weft exec")
     fabric = fabric_record.running()
     hosts = [each.name for each in fabric.topology.hosts]

@@ -69,7 +69,7 @@ class _Flow:
         return self.step(f"compile {source.name}", lambda: compiling(source))
 
     def bring_up(self, chosen: Chosen, *, keep_logs: bool) -> None:
-        """Everything from an empty machine to a fabric that forwards."""
+        """Bring up all of it, from an empty machine to a fabric that forwards."""
         session, topology = self.session, self.session.topology
         for removed in session.claim(keep_logs=keep_logs):
             console.notice(f"cleaned up after a crash: {removed}")

@@ -161,7 +161,7 @@ def _keeping(out: Path, show: Callable[[Progress], None]) -> Callable[[Progress]
       weft setup-dask
     """)
 def setup_dask() -> int:
-    """`weft setup-dask`; returns the exit code."""
+    """Run `weft setup-dask`; return the exit code."""
     there = dask_setup.is_ready()
     dask_setup.ensure()
     print(f"Dask is {'there already' if there else 'installed'}")

@@ -66,7 +66,7 @@ def _run(words: list[str], done_to_it: str) -> None:
       weft setup-torch
     """)
 def setup() -> int:
-    """`weft setup-torch`; returns the exit code."""
+    """Run `weft setup-torch`; return the exit code."""
     there = is_ready()
     ensure()
     print(f"PyTorch {pins()['torch']} is {'there already' if there else 'installed'}")

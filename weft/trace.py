@@ -115,7 +115,7 @@ def _follow(
     left: int | None,
     tls: ClientTls | None,
 ) -> str | None:
-    """One connection. None: all packets were traced; else why the switch has gone."""
+    """Follow one connection; return None when all packets were traced, else why the switch left."""
     address = address_of(viewer.name)
     with DiagnosticsClient(address, tls=tls) as client:
         try:

@@ -302,7 +302,7 @@ def run(*, yes: bool, dry_run: bool, as_json: bool) -> int:
 
 
 def main() -> int:
-    """`python3 -m weft.uninstall`, for a machine on which `weft` is not installed (any more)."""
+    """Run `python3 -m weft.uninstall`, for a machine without an installed `weft`."""
     parser = argparse.ArgumentParser(prog="weft uninstall", description=__doc__.splitlines()[0])
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="say it, and remove nothing")

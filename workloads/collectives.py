@@ -44,7 +44,7 @@ def pieces(size: int, parts: int) -> Numbers:
 
 
 def ring(ranks: int, size: int, steps: int, channels: int = 1) -> Template:
-    """Pieces of the buffer that go round a ring, each step from every rank to the next.
+    """Return pieces of the buffer that go round a ring, each step from every rank to the next.
 
     n-1 steps are an AllGather or a ReduceScatter, 2(n-1) an AllReduce. In step s rank r sends
     piece r - s, as soon as it has come in. Each channel is a ring of its own with a share of the
@@ -108,7 +108,7 @@ def tree_parent(place: int, count: int) -> int:
 
 
 def tree(ranks: int, size: int, chunk: int = TREE_CHUNK, channels: int = 1) -> Template:
-    """AllReduce over two binary trees, each with half of the bytes, chunk by chunk.
+    """Return AllReduce over two binary trees, each with half of the bytes, chunk by chunk.
 
     Who passes on in the one is a leaf in the other (Sanders et al., Two-tree algorithms for full
     bandwidth broadcast, reduction and scan, 2009), so that every rank sends and receives about
@@ -225,7 +225,7 @@ def _down(ranks: int, size: int, root: int, parents: Numbers, chunk: int, channe
 def all_to_all(
     ranks: int, size: int, fraction: int = 1, window: int | None = None, channels: int = 1
 ) -> Template:
-    """Rank r sends the same to r + 1, r + 1 + f, r + 1 + 2f, ...: one rank in `fraction`.
+    """Return the sends of rank r to r + 1, r + 1 + f, r + 1 + 2f, ...: one rank in `fraction`.
 
     In that order; with a window, so many at a time: the next begins when the one `window` before
     it is done.
@@ -255,7 +255,7 @@ def all_to_all(
 
 
 def incast(ranks: int, size: int, root: int = 0, channels: int = 1) -> Template:
-    """Every rank but the root sends `size` to the root, all at once."""
+    """Return an incast: every rank but the root sends `size` to the root, all at once."""
     senders = np.delete(np.arange(ranks), root)
     source = np.repeat(senders, channels)
     number = np.arange(len(source))
@@ -287,7 +287,8 @@ def stage_order(stage: int, stages: int, microbatches: int, schedule: str) -> li
 
 
 def pipeline(stages: int, entry: PipelineEntry) -> Template:
-    """Microbatches through stages 0 .. n-1: activations to the next, gradients to the one before.
+    """Return microbatches through stages 0 .. n-1: activations to the next, gradients to the one
+    before.
 
     Each stage computes one thing at a time, in the order of its schedule, and not before what it
     needs has arrived.

@@ -8,7 +8,8 @@ from workloads.collectives import Template, joined, pieces, stacked
 
 
 def hierarchical(ranks: int, inside: int, size: int, channels: int = 1) -> Template:
-    """AllReduce over places of `inside` consecutive ranks each: only reduced pieces go across.
+    """Return AllReduce over places of `inside` consecutive ranks each: only reduced pieces go
+    across.
 
     A ring in each place leaves every rank with one piece of its place's sum. It sends that to the
     rank at the same position of each other place, all at once: one latency, and size / inside to

@@ -303,7 +303,7 @@ def _index(kind: str, array: Array, index: int) -> p4r.Index:
 
 
 def _meter_config(words: list[str]) -> p4r.MeterConfig:
-    """Two rates, the lower one first. Raises CommandError."""
+    """Parse two rates, the lower one first. Raises CommandError."""
     if len(words) != 2:
         raise CommandError(f"Invalid number of rates, expected 2 but got {len(words)}")
     values = []

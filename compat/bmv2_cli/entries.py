@@ -76,7 +76,7 @@ class Entries(ShellBase):
 
     @contextmanager
     def renamed(self, kind: str = "table", **names: str) -> Iterator[None]:
-        """Refusals meanwhile get BMv2's names, by gRPC's. Raises OperationError."""
+        """Raise refusals in the block as OperationError, with BMv2's names for gRPC's codes."""
         try:
             yield
         except RefusedError as error:
@@ -121,7 +121,7 @@ class Entries(ShellBase):
         return handles
 
     def _known_handles(self, table: Table) -> Handles:
-        """As this session last saw them."""
+        """Return the handles as this session last saw them."""
         handles = self._handles.get(table.id)
         if handles is None:
             section = Section(self.diagnostics, f"handles {table.id}")
@@ -165,7 +165,9 @@ class Entries(ShellBase):
         self._tell_new(new)
 
     def insert_later(self, table: Table, entry: p4r.TableEntry, match: list[KeyValue]) -> None:
-        """`insert`, of a file of commands together with others: see `settle`."""
+        """Queue an `insert` from a file of commands, to send it together with others: see
+        `settle`.
+        """
         if self.answers is None or self.strict:
             self.insert(table, entry, match)
             return
@@ -218,7 +220,7 @@ class Entries(ShellBase):
         return waiting
 
     def read_table(self, table: Table) -> list[p4r.TableEntry]:
-        """All entries but the default one."""
+        """Return all entries but the default one."""
         if not table.id:
             return []
         query = p4r.TableEntry(table_id=table.id)

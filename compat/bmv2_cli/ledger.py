@@ -131,14 +131,14 @@ class Handles:
             self._read()  # another session gave out numbers meanwhile, perhaps these
 
     def remove(self, *handles: int) -> None:
-        """Entries have gone."""
+        """Remove the handles of deleted entries."""
         places = [handle & _PLACE for handle in handles]
         for at in places:
             self._free(at)
         self._keep(places)
 
     def clear(self) -> None:
-        """All entries have gone at once: numbers begin again."""
+        """Remove all handles: all entries were deleted at once, and numbers start again."""
         self._places, self._by_key, self._lowest = [], {}, 0
         self._section.change({}, clear=True)
 
@@ -151,7 +151,7 @@ class Handles:
         return place if place.key is not None and place.version == version else None
 
     def freed(self, handle: int) -> bool:
-        """Whether that handle's place has another entry now."""
+        """Return whether that handle's place has another entry now."""
         at = handle & _PLACE
         return 0 <= at < len(self._places) and self._places[at].key is not None
 
@@ -223,5 +223,5 @@ def identity(entry: p4r.TableEntry) -> bytes:
 
 
 def is_same_entry(entry: p4r.TableEntry, key: p4r.TableEntry) -> bool:
-    """Whether an entry has that key: a read by a key without fields yields all entries."""
+    """Return whether an entry has that key: a read by a key without fields yields all entries."""
     return identity(entry) == identity(key)

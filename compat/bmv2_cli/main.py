@@ -105,7 +105,7 @@ def run(
 
 
 def _address(switch: str | None, grpc: str | None, thrift_ip: str, thrift_port: int | None) -> str:
-    """Where the switch listens."""
+    """Return where the switch listens."""
     ways = {"SWITCH": switch, "--grpc": grpc, "--thrift-port": thrift_port}
     given = [name for name, value in ways.items() if value is not None]
     if len(given) > 1:
@@ -128,7 +128,7 @@ def _address(switch: str | None, grpc: str | None, thrift_ip: str, thrift_port: 
 
 
 def _device_id(diagnostics: DiagnosticsClient, hint: str) -> int:
-    """P4Runtime's device id: the switch's own word, else 0 (as BMv2's)."""
+    """Return P4Runtime's device id: the one that the switch reports, else 0 (as BMv2's)."""
     try:
         return int(diagnostics.switch_stats()["device_id"])
     except DiagnosticsError as error:

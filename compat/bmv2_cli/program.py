@@ -45,7 +45,7 @@ class Action:
     params: tuple[tuple[int, str, int], ...]
 
     def text(self) -> str:
-        """Its row in `show_actions`."""
+        """Return the row in `show_actions`."""
         params = ",\t".join(f"{name}({bits})" for _, name, bits in self.params)
         return f"{self.name:30} [{params}]"
 
@@ -89,7 +89,7 @@ class Table:
         return self.kind in ("ternary", "range")
 
     def text(self) -> str:
-        """Its row in `show_tables`."""
+        """Return the row in `show_tables`."""
         key = ",\t".join(f"{each.name}({each.shown_kind}, {each.bitwidth})" for each in self.key)
         profile = self.profile.name if self.profile else "None"
         return f"{self.name:30} [implementation={profile}, mk={key}]"
@@ -120,7 +120,7 @@ class ValueSet:
         return sum(field.bitwidth for field in self.fields)
 
     def text(self) -> str:
-        """Its row in `show_pvs`."""
+        """Return the row in `show_pvs`."""
         return f"{self.name:30} [compressed bitwidth:{self.bits}]"
 
 
@@ -254,7 +254,7 @@ def _rows(config: Json, name: str) -> Sequence[Json]:
 
 
 def _field_bits(config: Json) -> dict[tuple[str, str], int]:
-    """Bits of every field of every header, by their names."""
+    """Return the bits of every field of every header, by their names."""
     of_type = {
         str(kind["name"]): {str(entry[0]): entry[1] for entry in kind["fields"]}
         for kind in _rows(config, "header_types")

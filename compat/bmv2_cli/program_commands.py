@@ -158,7 +158,7 @@ _EVERYTHING: tuple[dict[str, Any], ...] = (
 
 
 def _p4info(path: Path, program: bytes) -> p4i.P4Info:
-    """P4Info of the program in `path`: a file beside it, or what it tells. Raises CommandError."""
+    """Read P4Info from a file beside `path`, or derive it from the program. Raises CommandError."""
     # What reads a whole program takes longer to import than most sessions last.
     from softswitch.codegen import Bmv2Program, JsonError
     from softswitch.p4runtime.p4info_from_json import derive

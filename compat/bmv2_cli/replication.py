@@ -320,7 +320,7 @@ def _ports_and_lags(words: list[str]) -> tuple[list[int], list[int]]:
 
 
 def _numbers(words: list[str], what: str) -> list[int]:
-    """Numbers in order. Raises CommandError."""
+    """Parse numbers and sort them. Raises CommandError."""
     numbers = []
     for word in words:
         if not word.isdecimal() or int(word) > _HIGHEST:

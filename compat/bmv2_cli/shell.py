@@ -211,7 +211,7 @@ class ShellBase(cmd.Cmd):
     do_exit = do_quit
 
     def completedefault(self, *given: object) -> list[str]:
-        """Names of what the command takes, then of its actions."""
+        """Return the names that the command takes, then those of its actions."""
         text, line = str(given[0]), str(given[1])
         words = line.split()
         place = len(words) - (1 if text else 0)

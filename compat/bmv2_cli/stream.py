@@ -73,7 +73,7 @@ class Answers:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing: `show` does it, before anybody waits for what is printed."""
+        """Do nothing: `show` flushes before anybody waits for the output."""
 
     def note(self, text: str) -> None:
         """Print to standard error."""

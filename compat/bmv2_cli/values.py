@@ -92,7 +92,7 @@ class KeyValue:
         return cls(field, 0, full(field.bitwidth) if field.kind == "range" else 0)
 
     def written(self) -> tuple[int, int]:
-        """Both numbers as the switch takes them. Raises OperationError."""
+        """Return both numbers as the switch takes them. Raises OperationError."""
         width = self.field.bitwidth
         first = cut(self.first, width)
         match self.field.kind:
@@ -118,12 +118,12 @@ class KeyValue:
                 return first, cut(self.second, width)
 
     def added(self) -> str:
-        """As `table_add` shows it: `LPM-0a:00:00:00/8`."""
+        """Format the value as `table_add` does: `LPM-0a:00:00:00/8`."""
         kind = self.field.shown_kind
         return f"{kind.upper()}-{self._text(':')}"
 
     def dumped(self) -> str:
-        """As `table_dump` shows it: `0a000000/8`."""
+        """Format the value as `table_dump` does: `0a000000/8`."""
         return self._text("")
 
     def _text(self, separator: str) -> str:
@@ -161,7 +161,7 @@ def value(text: str, bitwidth: int) -> int:
 
 
 def key_value(field: KeyField, text: str) -> KeyValue:
-    """One field of a key. Raises KeyValueError."""
+    """Parse one field of a key. Raises KeyValueError."""
     width = field.bitwidth
     match field.shown_kind:
         case "lpm":
@@ -213,13 +213,13 @@ def true_or_false(text: str) -> bool:
 
 
 def digits(number: int, bitwidth: int, separator: str) -> str:
-    """Two hexadecimal digits a byte, all bytes that `bitwidth` needs."""
+    """Format a number as two hexadecimal digits a byte, all bytes that `bitwidth` needs."""
     data = number.to_bytes(max(byte_count(bitwidth), byte_count(number.bit_length())), "big")
     return data.hex(separator) if separator else data.hex()
 
 
 def short_digits(number: int) -> str:
-    """Two hexadecimal digits a byte, without leading zero bytes: so dumps show arguments."""
+    """Format a number as two hexadecimal digits a byte without leading zero bytes, as in dumps."""
     return digits(number, max(1, number.bit_length()), "")
 
 

@@ -32,7 +32,7 @@ class Limit:
     value: float
 
     def holds(self, numbers: Mapping[str, float]) -> bool:
-        """Whether the number of this name keeps the limit."""
+        """Return whether the number of this name keeps the limit."""
         number = numbers[self.name]
         return number <= self.value if self.name in AT_MOST else number >= self.value
 

@@ -207,7 +207,7 @@ def _packet_rows(packets: Sequence[Packets]) -> list[list[str]]:
 
 
 def _print_largest(packets: Sequence[Packets]) -> None:
-    """How far packets got in the programs with the most tables."""
+    """Print how far packets got in the programs with the most tables."""
     largest = sorted(packets, key=lambda one: -one.coverage.get("tables", 0))[:LARGEST]
     rows = [
         [

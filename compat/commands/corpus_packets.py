@@ -42,7 +42,7 @@ class Packets:
     coverage: dict[str, int] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
-        """All but the source."""
+        """Return all fields but the source."""
         return {
             "status": self.status.value,
             "cases": self.cases,

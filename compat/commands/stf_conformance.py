@@ -105,7 +105,7 @@ def find(directory: Path) -> list[Path]:
 
 
 def run_all(tests: Sequence[Path], setting: Setting, at_once: int) -> Iterator[Outcome]:
-    """Outcomes of `tests`, each run in a process of its own, as they end."""
+    """Run each of `tests` in a process of its own; yield their outcomes as they end."""
     return jobs.run(
         tests, partial(_outcome, setting=setting), at_once=at_once, limit_s=LIMIT_S, lost=_lost
     )
@@ -196,7 +196,7 @@ def page(outcomes: Sequence[Outcome], setting: Setting) -> str:
 
 
 def section(outcomes: Sequence[Outcome], setting: Setting, *, level: int) -> list[str]:
-    """Lines on the outcomes of a run; its headings are of `level`."""
+    """Return the lines on the outcomes of a run; its headings are of `level`."""
     counts = dict(_counts(outcomes))
     tried = len(outcomes) - counts[Verdict.ELSEWHERE]
     lines = [

@@ -39,7 +39,7 @@ class Refusal(Enum):
 
 
 def refusal(row: Row) -> Refusal:
-    """How we take `row`'s program, which p4c must have refused.
+    """Return how we take `row`'s program, which p4c must have refused.
 
     An error of ours is at the right place if p4c has one on that line, or has none with a place in
     the user's files.
@@ -146,7 +146,7 @@ class Warnings:
         return share(both, both + len(self.missed))
 
     def kinds(self) -> list[tuple[str, int, int, int]]:
-        """Kind, how many both give, how many only we do, how many only p4c does."""
+        """Return rows of kind, how many both give, how many only we do, how many only p4c does."""
         extra = Counter(finding.kind for _, finding in self.extra)
         missed = Counter(finding.kind for _, finding in self.missed)
         kinds = sorted({*self.both, *extra, *missed})
@@ -199,5 +199,5 @@ def of_suite(rows: Iterable[Row], suite: str, architecture: Architecture) -> lis
 
 
 def share(part: int, whole: int) -> float:
-    """Percent; 100 of nothing."""
+    """Return a share in percent; 100 of nothing."""
     return 100.0 * part / whole if whole else 100.0

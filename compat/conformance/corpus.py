@@ -45,7 +45,7 @@ class Source:
         return " ".join([str(self.path), *(f"-D{define}" for define in self.defines)])
 
     def options(self) -> list[str]:
-        """For p4c's command line, and for ours."""
+        """Return the options for p4c's command line, and for ours."""
         folders = [f"-I{folder.resolve()}" for folder in self.include_dirs]
         return folders + [f"-D{define}" for define in self.defines]
 
@@ -86,7 +86,7 @@ class Judged:
 def find(
     directory: Path, include_dirs: Sequence[Path] = (), defines: Sequence[str] = ()
 ) -> list[Source]:
-    """Each file below `directory` that makes a V1Switch its `main`, by path."""
+    """Return each file below `directory` that makes a V1Switch its `main`, by path."""
     found = []
     for path in sorted(directory.rglob("*.p4")):
         if path.is_file():

@@ -16,7 +16,9 @@ _OWN_PATHS = re.compile(r"(?:/[^\s/:]+)+/([^\s/:]+)")
 
 
 def sections(survey: Survey) -> list[str]:
-    """Lines of the page's sections on compilation: refusals, samples, P4Info, warnings."""
+    """Return the lines of the page's sections on compilation: refusals, samples, P4Info,
+    warnings.
+    """
     return [
         *_refusals("Refusals: v1model", survey.refusals(Architecture.V1MODEL)),
         *_refusals_of_json(survey),
@@ -29,7 +31,9 @@ def sections(survey: Survey) -> list[str]:
 
 
 def _counted(found: Mapping[str, int]) -> str:
-    """How many of each; "not done" is a matter of the machine, told only where there are some."""
+    """Format how many there are of each; "not done", which depends on the machine, only if there
+    are.
+    """
     rare = Verdict.NOT_DONE.value
     return ", ".join(f"{count} {name}" for name, count in found.items() if count or name != rare)
 
@@ -148,12 +152,12 @@ def one_line(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Text for a cell of a table."""
+    """Format text for a cell of a table."""
     return text.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
 
 
 def filled(names: Iterable[str]) -> list[str]:
-    """Names with commas between them, in lines of at most `WIDTH`."""
+    """Join names with commas, in lines of at most `WIDTH`."""
     lines = [""]
     for name in names:
         if lines[-1] and len(lines[-1]) + len(name) + 2 > WIDTH:

@@ -46,7 +46,7 @@ class Survey:
         return self.of(SAMPLES, Architecture.V1MODEL)
 
     def samples_that(self, verdict: Verdict) -> list[Row]:
-        """Those of them that ended so."""
+        """Return the samples with that verdict."""
         return [row for row in self.samples if row.ours.verdict is verdict]
 
     def refusals(self, architecture: Architecture) -> Refusals:
@@ -69,7 +69,7 @@ class Survey:
         return found
 
     def warnings(self, architecture: Architecture) -> Warnings:
-        """Warnings on the good programs of an architecture."""
+        """Return the warnings on the good programs of an architecture."""
         rows = self.of(SAMPLES, architecture)
         return compare.warnings(rows, back_end=bool(self.compiler))
 
@@ -139,11 +139,11 @@ def _json_alone(rows: Sequence[Row], compiler: Path, at_once: int) -> list[Row]:
 
 
 def _no_step() -> None:
-    """For the few programs compiled again, which no progress bar counts."""
+    """Do nothing: no progress bar counts the few programs that are compiled again."""
 
 
 def steps(testdata: Testdata, compiler: Path | None) -> int:
-    """How many pieces of work a survey has."""
+    """Return how many pieces of work a survey has."""
     programs = testdata.programs()
     return len(programs) + (len(_for_p4c(programs)) if compiler is not None else 0)
 

@@ -61,11 +61,11 @@ class Testdata:
     version: str
 
     def outputs(self, suite: str) -> Path:
-        """Where p4c keeps what it expects of a suite."""
+        """Return where p4c keeps what it expects of a suite."""
         return self.directory / f"{suite}_outputs"
 
     def programs(self) -> list[Program]:
-        """All programs of both suites, by name."""
+        """Return all programs of both suites, by name."""
         return [program for suite in (SAMPLES, ERRORS) for program in self._of(suite)]
 
     def _of(self, suite: str) -> Iterator[Program]:
@@ -96,7 +96,7 @@ def _version(path: Path) -> str:
 
 
 def architecture_of(path: Path) -> Architecture:
-    """By the system files that a program includes, itself or through files beside it."""
+    """Return the architecture, by the system files that a program includes, directly or not."""
     names = _system_includes(path, _DEPTH)
     if "v1model.p4" in names:
         return Architecture.V1MODEL
@@ -105,7 +105,7 @@ def architecture_of(path: Path) -> Architecture:
 
 @cache
 def _system_includes(path: Path, depth: int) -> frozenset[str]:
-    """File names that `path` includes and that are not beside it."""
+    """Return the names of files that `path` includes and that are not beside it."""
     names: set[str] = set()
     for quote, name in _INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")):
         beside = path.parent / name

@@ -57,7 +57,7 @@ def simple_switch_cli() -> int:
 @flag("--python", "with_python",
       help="add python3 and ptf with the modules that p4lang's scripts import")  # fmt: skip
 def run(directory: Path, with_python: bool) -> int:
-    """`weft drop-in DIR`; returns the exit code. Raises DropInError, UsageError, OSError."""
+    """Run `weft drop-in DIR`; return the exit code. Raises DropInError, UsageError, OSError."""
     texts = {name: _script(sys.executable, code) for name, code in PROGRAMS.items()}
     if with_python:
         python = p4lang_python.ensure()

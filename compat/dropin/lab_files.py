@@ -96,7 +96,7 @@ def run(folder: Path, beside: str | None, as_json: bool) -> int:
 
 
 def find(folder: Path) -> Iterator[Path]:
-    """Files most of whose lines are such commands."""
+    """Yield the files in which most lines are such commands."""
     for path in sorted(folder.rglob("*")):
         if path.suffix not in _SUFFIXES or not path.is_file():
             continue
@@ -223,7 +223,9 @@ def _refused(program: Built, text: str) -> list[str]:
 
 
 def _differs(beside: str, program: Built, text: str, folder: Path) -> list[str]:
-    """Lines that differ from BMv2's, with all tables dumped at the end. Raises Bmv2Error."""
+    """Return the lines that differ from BMv2's, with all tables dumped at the end. Raises
+    Bmv2Error.
+    """
     tables = [
         table["name"]
         for pipeline in json.loads(program.json)["pipelines"]

@@ -71,7 +71,7 @@ def same_lines(bmv2: str, ours: str) -> list[str]:
 
 
 def _plain(text: str) -> list[str]:
-    """Without what is before the first prompt, the prompts, and the words of our own help."""
+    """Return the lines without what precedes the first prompt, the prompts, and our own help."""
     body = text.partition("RuntimeCmd: ")[2].replace("RuntimeCmd: ", "")
     lines = [line for line in body.splitlines() if line]
     return [line for line in lines if not line.startswith("List ") or "help" not in line]

@@ -30,7 +30,7 @@ class Messages:
         self.errors = 0
 
     def text(self, diagnostics: Sequence[Diagnostic]) -> str:
-        """All of `diagnostics` that are to be seen."""
+        """Return the text of all `diagnostics` that are to be shown."""
         return "".join(self._one(diagnostic) for diagnostic in diagnostics)
 
     def _one(self, diagnostic: Diagnostic) -> str:

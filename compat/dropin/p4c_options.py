@@ -71,7 +71,7 @@ def _read(options: P4cOptions, argv: Sequence[str]) -> None:
 
 
 def _expanded(argv: Sequence[str], depth: int) -> Iterator[str]:
-    """Arguments, with `@FILE` replaced by those in FILE."""
+    """Yield the arguments, with `@FILE` replaced by those in FILE."""
     for word in argv:
         if not word.startswith("@") or len(word) == 1:
             yield word
@@ -188,7 +188,7 @@ def _undefine(options: P4cOptions, name: str) -> None:
 
 
 def _passed_on(options: P4cOptions, value: str) -> None:
-    """-Xp4c ARG: an argument of the compiler proper."""
+    """Handle -Xp4c ARG: an argument of the compiler proper."""
     try:
         words = shlex.split(value)
     except ValueError as error:
@@ -202,7 +202,7 @@ def _passed_on(options: P4cOptions, value: str) -> None:
 
 
 def _to_preprocessor(options: P4cOptions, value: str) -> None:
-    """-Xpreprocessor ARG."""
+    """Handle -Xpreprocessor ARG."""
     if value[:2] == "-D" and len(value) > 2:
         options.defines.append(value[2:])
     elif value[:2] == "-I" and len(value) > 2:
@@ -241,7 +241,7 @@ def _set_dry_run(options: P4cOptions) -> None:
 
 
 def _nothing(options: P4cOptions, value: str = "") -> None:
-    """For options that change how p4c works, and not what a program does."""
+    """Ignore an option that changes how p4c works, and not what a program does."""
 
 
 _ATTACHED = ("-I", "-D", "-U", "-o", "-T", "-O", "-W")

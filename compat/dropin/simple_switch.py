@@ -40,7 +40,7 @@ def simple_switch() -> int:
 
 
 def with_bmv2_log(argv: Sequence[str]) -> list[str]:
-    """`argv` with BMv2's name of the log file, which is the given one and `.txt`."""
+    """Return `argv` with BMv2's name of the log file, which is the given one and `.txt`."""
     found = list(argv)
     end = found.index("--") if "--" in found else len(found)
     for at, word in enumerate(found[:end]):
@@ -52,7 +52,7 @@ def with_bmv2_log(argv: Sequence[str]) -> list[str]:
 
 
 def with_thrift_port(argv: Sequence[str]) -> list[str]:
-    """`argv` with BMv2's default Thrift port, if it names none and nobody listens there."""
+    """Return `argv` with BMv2's default Thrift port, if it names none and the port is free."""
     general = argv[: argv.index("--")] if "--" in argv else argv
     named = any(word.partition("=")[0] == "--thrift-port" for word in general)
     if named or not _is_free(DEFAULT_THRIFT_PORT):
@@ -75,7 +75,7 @@ def _is_free(port: int) -> bool:
 
 
 def without_grpc(argv: Sequence[str]) -> list[str]:
-    """`argv` of `simple_switch` as the daemon's: it listens on the Thrift port of this machine."""
+    """Return the daemon's `argv` for that of `simple_switch`, which listens on the Thrift port."""
     general, target = list(argv), list[str]()
     if "--" in general:
         at = general.index("--")

@@ -34,7 +34,7 @@ class Packet:
     metadata: Mapping[str, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """As a case's `in`."""
+        """Return the packet as a case's `in`."""
         if self.metadata is not None:
             return {"packet_out": {"hex": self.data.hex(), "metadata": dict(self.metadata)}}
         return {"port": self.port, "hex": self.data.hex()}

@@ -69,7 +69,7 @@ class Client:
             raise TargetError(f"the program is refused: {_text(error)}") from error
 
     def write(self, update: p4r.Update) -> str:
-        """One update; why it was refused, "" when it was not."""
+        """Write one update; return why it was refused, "" when it was not."""
         request = p4r.WriteRequest(device_id=DEVICE_ID, updates=[update])
         request.election_id.low = 1
         try:
@@ -79,7 +79,7 @@ class Client:
         return ""
 
     def read(self, entities: Sequence[p4r.Entity]) -> list[p4r.Entity]:
-        """All that `entities` select. Raises TargetError."""
+        """Read all that `entities` select. Raises TargetError."""
         request = p4r.ReadRequest(device_id=DEVICE_ID, entities=entities)
         try:
             return [
@@ -121,7 +121,7 @@ class Client:
 
 
 def _text(error: BaseException) -> str:
-    """One line of what the server says; a failed write's reasons are in its details."""
+    """Return one line of the server's message; a failed write's reasons are in its details."""
     if not isinstance(error, grpc.RpcError):
         return str(error) or type(error).__name__
     for key, value in getattr(error, "trailing_metadata", lambda: ())() or ():

@@ -30,7 +30,7 @@ class Loose:
     unordered: frozenset[int] = frozenset()
 
     def learn(self, one: Answer, other: Answer) -> None:
-        """Two runs of the same pairing: what differs is loose from now on."""
+        """Learn from two runs of the same pairing: what differs is loose from now on."""
         self.shape |= one.undefined | other.undefined
         for number, (a, b) in enumerate(zip(one.seen, other.seen, strict=False)):
             if a != b:
@@ -95,8 +95,10 @@ def differences(reference: Answer, other: Answer, loose: Loose) -> list[Differen
 
 
 def unordered_ports(setup: Sequence[Json]) -> frozenset[int]:
-    """Ports to which a multicast group sends several copies: in which order, P4Runtime leaves
-    open."""
+    """Return the ports to which a multicast group sends several copies.
+
+    P4Runtime leaves their order open.
+    """
     found: set[int] = set()
     for update in setup:
         ports = [r["port"] for r in update.get("multicast_group", {}).get("replicas", ())]
@@ -159,7 +161,7 @@ def _cells(reference: Answer, other: Answer, loose: Loose) -> Iterator[Differenc
 
 
 def without_varying_arrays(found: Sequence[Difference], loose: Loose) -> list[Difference]:
-    """`found` without cells of arrays that have a cell which varies.
+    """Return `found` without cells of arrays that have a cell which varies.
 
     A packet counted by a stale field may be counted in any cell: the junk of a few tries meets an
     entry's key seldom, what an earlier packet left in a header meets it often.
@@ -173,7 +175,7 @@ def _array(cell: str) -> str:
 
 
 def compared_bits(answers: Sequence[Seen], loose: Loose) -> tuple[int, int]:
-    """(packets whose answer is not compared at all, packets of which some bits are not)."""
+    """Return (packets whose answer is not compared at all, packets of which some bits are not)."""
     numbers = range(len(answers))
     masked = {n for n in loose.bits if any(set(mask) != {0xFF} for mask in loose.bits[n])}
     return len(loose.shape & set(numbers)), len((masked - loose.shape) & set(numbers))

@@ -53,7 +53,7 @@ class Watched:
 
 
 def marks_of(watched: Iterable[Watched]) -> frozenset[Mark]:
-    """All branches that any of these packets took."""
+    """Return all branches that any of these packets took."""
     found: set[Mark] = set()
     for one in watched:
         found |= one.marks
@@ -113,14 +113,14 @@ class Coverage:
                         self.ran.add((table, action))
 
     def tables_text(self) -> str:
-        """Of how many tables and actions the packets met how many."""
+        """Return how many tables and actions the packets met, of how many."""
         return (
             f"{len(self.hit)} of {self.of_tables} tables hit, "
             f"{len(self.ran)} of {self.of_actions} actions run"
         )
 
     def as_json(self) -> dict[str, int]:
-        """Its numbers."""
+        """Return the coverage's numbers."""
         return {
             "changed": self.changed,
             "unchanged": self.unchanged,

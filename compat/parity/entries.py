@@ -40,7 +40,7 @@ class EntryMaker:
         self._groups: dict[int, list[int]] = {}
 
     def setup(self) -> tuple[Json, ...]:
-        """All updates."""
+        """Make all updates."""
         updates: list[Json] = [*self._replication(), *self._digests()]
         for profile in self.schema.profiles.values():
             updates += self._profile(profile)
@@ -110,7 +110,7 @@ class EntryMaker:
         yield from self._default(table)
 
     def entry(self, table: Table, priority: int, key: tuple[int, ...] | None = None) -> Json | None:
-        """One entry, for a `key` that a packet has if one is given.
+        """Make one entry, for a `key` that a packet has if one is given.
 
         None where a table takes none: of constant entries, without a key, without members.
         """

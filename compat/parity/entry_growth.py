@@ -95,7 +95,9 @@ class Growth:
         return _Grown(setup, trial, self.switch.watch(Round(setup, packets)))
 
     def _is_all(self, watched: Sequence[Watched]) -> bool:
-        """Whether every table of the program was hit, each with all actions that entries have."""
+        """Return whether every table of the program was hit, each with all actions that entries
+        have.
+        """
         met = {mark for mark in marks_of(watched) if mark[0] == "table"}
         return all(
             ("table", table.name, True, ref.action.name) in met
@@ -119,7 +121,7 @@ class Growth:
         return tuple(updates)
 
     def _for_misses(self, setup: tuple[Json, ...], watched: Sequence[Watched]) -> list[Json]:
-        """Entries for some of the keys that were looked up in vain."""
+        """Make entries for some of the keys that were looked up in vain."""
         keys: dict[str, list[tuple[int, ...]]] = {}
         for name, key in sorted(set[TableKey]().union(*(one.missed for one in watched))):
             keys.setdefault(name, []).append(key)

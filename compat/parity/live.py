@@ -38,7 +38,7 @@ LOG_LINES = 4
 
 
 def absent(name: str) -> str:
-    """Why a live target can't run here, "" when it can."""
+    """Return why a live target can't run here, "" when it can."""
     if name == BMV2 and shutil.which(BMV2) is None:
         return f"no {BMV2} on PATH"
     if os.geteuid() != 0:
@@ -198,7 +198,7 @@ class LiveSwitch:
             raise TargetError(f"{self.name} has ended")
 
     def _has_ended(self) -> bool:
-        """Whether that explains an error; it is given a moment to end."""
+        """Return whether that explains an error; it is given a moment to end."""
         assert self._process is not None
         try:
             self._process.wait(END_S)
@@ -207,7 +207,7 @@ class LiveSwitch:
         return True
 
     def _cells(self, client: Client) -> dict[str, int]:
-        """Counters; P4Runtime can't read BMv2's registers."""
+        """Read the counters; P4Runtime can't read BMv2's registers."""
         queries = counter_queries(self.prepared)
         return counter_cells(client.read(queries) if queries else (), self.prepared)
 

@@ -24,7 +24,7 @@ class _Budget:
         self._until = time.monotonic() + seconds
 
     def holds(self, round_: Round) -> bool:
-        """`check`, or False when the budget is spent."""
+        """Return the result of `check`, or False when the budget is spent."""
         if self._left <= 0 or time.monotonic() > self._until:
             return False
         self._left -= 1

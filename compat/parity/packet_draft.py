@@ -60,7 +60,9 @@ class Draft:
         self._fixed |= ((1 << bits) - 1) << offset
 
     def fill(self, at: Location, value: int) -> None:
-        """As `write`, but bits that were decided about stay, and these are not decided."""
+        """Write a value as `write` does, but keep decided bits, and leave the new ones
+        undecided.
+        """
         offset, bits = at
         self._extend(offset + bits)
         shift = self._length - offset - bits
@@ -102,18 +104,18 @@ class Draft:
         return headers[index].name
 
     def has(self, header: str) -> bool:
-        """Whether the packet has this header."""
+        """Return whether the packet has this header."""
         return header in self._places
 
     def fields(self) -> Iterator[tuple[tuple[str, str], Location]]:
-        """Each field of the packet's headers, as (header type, field), and where it is."""
+        """Yield each field of the packet's headers, as (header type, field), and where it is."""
         for header, places in self._places.items():
             for name, at in places.items():
                 if at[1]:
                     yield (self._types[header].name, name), at
 
     def locate(self, expr: Expr) -> Location | None:
-        """Where the packet holds what `expr` yields, None when it does not directly."""
+        """Return where the packet holds what `expr` yields, None when it does not directly."""
         match expr:
             case FieldRef(header, field):
                 found = self._places.get(header, {}).get(field)

@@ -59,11 +59,11 @@ class PacketMaker:
         ]
 
     def packet(self) -> Packet:
-        """One more packet."""
+        """Make one more packet."""
         return self.made().packet
 
     def made(self) -> Made:
-        """One more packet, with its draft."""
+        """Make one more packet, with its draft."""
         header = self.schema.packet_out
         if header is not None and self.rng.random() < 0.1:
             metadata = {f.name: self.rng.choice(self._ports(f.bitwidth)) for f in header.fields}
@@ -170,7 +170,7 @@ class PacketMaker:
     def _settings(
         self, draft: Draft, state: ParseState, transition: Transition
     ) -> Iterator[tuple[tuple[int, int], int, int]]:
-        """(place, value, mask) of each part of the key that the packet itself holds."""
+        """Yield (place, value, mask) of each part of the key that the packet itself holds."""
         offset = 0
         for expr, bits in state.key:
             size = (bits + 7) // 8

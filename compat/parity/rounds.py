@@ -34,7 +34,9 @@ class RoundMaker:
         self.known = ProgramValues(switch.prepared.program)
 
     def round(self, number: int, count: int) -> Round:
-        """Round `number`, of `count` packets; fewer where the program leaves much undefined."""
+        """Make round `number`, of `count` packets; fewer where the program leaves much
+        undefined.
+        """
         rng = random.Random(f"{self.seed} {number}")
         values = RoundValues(self.known, rng, PORTS)
         prepared = self.switch.prepared
@@ -56,7 +58,9 @@ class RoundMaker:
         return Round(setup, tuple(packets))
 
     def _chosen(self, watched: Sequence[Watched], count: int, rng: random.Random) -> list[int]:
-        """Packets that show something new each, then some of those with an answer, and others."""
+        """Choose packets that show something new each, then some of those with an answer, and
+        others.
+        """
         known: set[Mark] = set()
         telling = []
         for number in rng.sample(range(len(watched)), len(watched)):

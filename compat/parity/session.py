@@ -181,7 +181,7 @@ class ParitySession:
         return "" if p4c == weft else "P4Info of the two compilers differs"
 
     def _sizes(self) -> Iterator[tuple[int, bool]]:
-        """(packets, whether on running switches too) of each round."""
+        """Yield (packets, whether on running switches too) of each round."""
         if self.plan.replay is not None:
             yield len(self.plan.replay.packets), True
             return
@@ -330,7 +330,9 @@ class ParitySession:
 
 
 def _on_wires(packet: Packet, answer: Seen) -> bool:
-    """Whether links carry a packet, where it comes from one, and the frames it is answered with."""
+    """Return whether links carry a packet, where it comes from one, and the frames it is answered
+    with.
+    """
     sent = packet.metadata is not None or carries(packet.data)
     return sent and all(carries(frame) for frames in answer.frames.values() for frame in frames)
 

@@ -97,11 +97,11 @@ class Bmv2Target:
     # --- what a test does -----------------------------------------------------------------------
 
     def write(self, update: p4r.Update) -> str:
-        """One update, after the packets before it; why it was refused, "" when it was not."""
+        """Write one update, after the packets before it; return why it was refused, "" if not."""
         return self._idle_client().write(update)
 
     def read(self, entity: p4r.Entity) -> list[p4r.Entity]:
-        """All that the entity selects, after the packets before. Raises TargetError."""
+        """Read all that the entity selects, after the packets before. Raises TargetError."""
         return self._idle_client().read([entity])
 
     def told(self) -> list[p4r.StreamMessageResponse]:
@@ -121,27 +121,27 @@ class Bmv2Target:
         time.sleep(PACKET_S)
 
     def wait(self) -> None:
-        """Until nothing comes out any more."""
+        """Wait until nothing comes out any more."""
         self._settle()
 
     def outputs(self) -> None:
-        """Not known before the end."""
+        """Return None: outputs are not known before the end."""
 
     def end(self) -> list[tuple[int, bytes]]:
-        """All that came out. Raises TargetError when the switch has ended by itself."""
+        """Return all that came out. Raises TargetError when the switch has ended by itself."""
         self._settle()
         return [(port, data) for port in self._ports for data in _packets(self._path(port, "out"))]
 
     def session_zero(self, session: Session | None) -> None:
-        """P4Runtime can't do it; BMv2 takes it by Thrift."""
+        """Raise NotOnTarget: P4Runtime has no session 0."""
         raise NotOnTarget("mirroring session 0: P4Runtime has none of that number")
 
     def register_read(self, name: str, index: int) -> int:
-        """BMv2 can't do it."""
+        """Raise NotOnTarget: BMv2's P4Runtime reads no registers."""
         raise NotOnTarget(f"register {name}[{index}]: BMv2's P4Runtime reads no registers")
 
     def register_write(self, name: str, index: int, value: int) -> None:
-        """BMv2 can't do it."""
+        """Raise NotOnTarget: BMv2's P4Runtime writes no registers."""
         raise NotOnTarget(f"register {name}[{index}] = {value}: BMv2's P4Runtime writes none")
 
     # --- the process ----------------------------------------------------------------------------

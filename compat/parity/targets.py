@@ -123,7 +123,7 @@ class InProcess:
         return [Watched.of(*one) for one in zip(traced, answered, strict=True)]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
     def _pipeline(self, environment: Environment) -> Pipeline:
         if not environment.vary_undefined:
@@ -216,7 +216,7 @@ def counter_queries(prepared: Pipeline) -> list[p4r.Entity]:
 
 
 def counter_cells(entities: Iterable[p4r.Entity], prepared: Pipeline) -> dict[str, int]:
-    """Counter cells that are not 0, by name: what both kinds of counters hold."""
+    """Return counter cells that are not 0, by name: what both kinds of counters hold."""
     cells: dict[str, int] = {}
     schema = prepared.schema
     for entity in entities:

@@ -135,8 +135,10 @@ class RoundValues:
         return rng.getrandbits(bits)
 
     def favourite(self, key: Key, bits: int) -> int:
-        """One of the round's values of a field, the first ones more often: keys of many fields
-        would hardly ever meet otherwise."""
+        """Pick one of the round's values of a field, the first ones more often.
+
+        Keys of many fields would hardly ever meet otherwise.
+        """
         pool = self.pool(key, bits)
         return pool[min(self.rng.randrange(len(pool)) for _ in range(2))]
 
@@ -184,7 +186,7 @@ class RoundValues:
 
 
 def _walk(roots: Iterable[object]) -> Iterator[object]:
-    """Every node of the dataclasses, lists and dicts below `roots`."""
+    """Yield every node of the dataclasses, lists and dicts below `roots`."""
     todo: list[Any] = list(roots)
     while todo:
         node = todo.pop()

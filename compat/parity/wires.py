@@ -42,7 +42,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def carries(frame: bytes) -> bool:
-    """Whether a link takes the frame to its other end: short ones with a VLAN tag get lost."""
+    """Return whether a link takes the frame to its other end: short ones with a VLAN tag get
+    lost.
+    """
     tag = int.from_bytes(frame[_MAC_BYTES : _MAC_BYTES + 2], "big")
     return tag not in (_ETH_P_8021Q, _ETH_P_8021AD) or len(frame) >= _TAGGED_BYTES
 
@@ -96,7 +98,7 @@ class Wires:
             raise TargetError(f"port {port}: a frame of {len(frame)} B: {error}") from error
 
     def receive(self, timeout_s: float, other: int = -1) -> list[tuple[int, bytes]]:
-        """(port, frame) of what came out, waiting for the first one.
+        """Wait for the first packet that comes out; return (port, frame) of all that did.
 
         `other`: a file descriptor that ends the waiting too when it can be read.
         """
@@ -171,7 +173,7 @@ def _with_vlan_tag(data: bytes, ancillary: list[tuple[int, int, bytes]]) -> byte
 
 
 def die_with_parent() -> None:
-    """For a started process: it is killed when this one ends, however it does."""
+    """Make a started process die when this one ends, however it does."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

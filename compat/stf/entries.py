@@ -102,7 +102,7 @@ def match_value(field: Field, text: str) -> MatchValue | None:
 
 
 def _prefix(field: Field, value: str) -> int:
-    """Bits of the digits before the wild ones: as many as are written."""
+    """Return the bits of the digits before the wild ones: as many as are written."""
     bits = _DIGIT_BITS.get(value[:2].lower())
     if bits is None:
         return field.bitwidth
@@ -113,7 +113,7 @@ def _prefix(field: Field, value: str) -> int:
 
 
 def _mask(field: Field, value: str) -> int:
-    """Ones where a digit is written; digits left away are wild, as p4c's runner has it."""
+    """Return ones where a digit is written; omitted digits are wild, as p4c's runner has it."""
     bits = _DIGIT_BITS.get(value[:2].lower())
     if bits is None:
         return (1 << field.bitwidth) - 1

@@ -62,7 +62,9 @@ def compare(expects: Sequence[Expect], came: Iterable[Came], ports: frozenset[in
 
 
 def difference(expect: Expect, got: str) -> tuple[str, str]:
-    """Why a packet is not what is expected ("" when it is), with a ^ under each wrong digit."""
+    """Return why a packet is not what is expected ("" when it is), with a ^ under each wrong
+    digit.
+    """
     if expect.digits is None:
         return "", ""
     wanted = expect.digits

@@ -40,7 +40,7 @@ class InProcessTarget:
         self._switch.close()
 
     def write(self, update: p4r.Update) -> str:
-        """One update; why it was refused, "" when it was not."""
+        """Write one update; return why it was refused, "" when it was not."""
         try:
             self._switch.write([update])
         except WriteError as error:
@@ -48,7 +48,7 @@ class InProcessTarget:
         return ""
 
     def read(self, entity: p4r.Entity) -> list[p4r.Entity]:
-        """All that the entity selects. Raises StfError."""
+        """Read all that the entity selects. Raises StfError."""
         try:
             return list(self._switch.read(entity))
         except ReadError as error:

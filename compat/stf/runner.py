@@ -53,11 +53,11 @@ class StfTarget(Protocol):
     names: Names
 
     def write(self, update: p4r.Update) -> str:
-        """One update; why it was refused, "" when it was not."""
+        """Write one update; return why it was refused, "" when it was not."""
         ...
 
     def read(self, entity: p4r.Entity) -> list[p4r.Entity]:
-        """All that the entity selects."""
+        """Read all that the entity selects."""
         ...
 
     def packet(self, port: int, data: bytes) -> None:
@@ -234,7 +234,9 @@ class _Run:
         self._rows.append(Row(statement.line, wanted, str(value), "" if ok else "it is not"))
 
     def _counter(self, name: str, cell: int | str) -> tuple[int, int]:
-        """(packets, bytes) of a cell by index, or of a direct counter by an entry's label."""
+        """Return (packets, bytes) of a cell by index, or of a direct counter by an entry's
+        label.
+        """
         if isinstance(cell, str):
             entry = self._labelled(cell)
             table = self._schema.tables[entry.table_id]

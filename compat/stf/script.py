@@ -72,7 +72,7 @@ def parse(text: str) -> list[Statement]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """(line number, text) of each statement, without comments."""
+    """Yield (line number, text) of each statement, without comments."""
     current: tuple[int, str] | None = None
     for at, raw in enumerate(text.splitlines(), 1):
         found = _BEFORE_COMMENT.match(raw)
@@ -217,7 +217,7 @@ class _Tokens:
         return False
 
     def comes_call(self) -> bool:
-        """Whether a name follows that is called: `a.b(`."""
+        """Return whether a name follows that is called: `a.b(`."""
         at = self._at
         while at < len(self._tokens) and self._tokens[at] != ("sign", ":"):
             if self._tokens[at] == ("sign", "("):
@@ -238,7 +238,7 @@ class _Tokens:
                 return "".join(parts)
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Check that nothing follows."""
         if self.kind():
             raise StfError(f"nothing may follow here, found {self._tokens[self._at][1]!r}")
 

@@ -15,7 +15,7 @@ class CodeWriter:
         self.source = source
 
     def primitive(self, op: ir.Op) -> Json:
-        """One primitive call."""
+        """Write one primitive call."""
         params = [self._argument(arg) for arg in op.args]
         if op.name == "assign" and isinstance(op.args[0], ir.ElementField):
             params[0] = lvalue(op.args[0])
@@ -36,7 +36,7 @@ class CodeWriter:
                 return value(arg)
 
     def parser_op(self, op: ir.AnyOp) -> Json:
-        """One operation of a parser state."""
+        """Write one operation of a parser state."""
         match op:
             case ir.Extract(kind, target, _, member, length):
                 where: Json = {
@@ -59,7 +59,7 @@ class CodeWriter:
                 raise AssertionError("one action in a parser")
 
     def action_body(self, entry: ir.Block) -> list[Json]:
-        """Primitives of an action; its branches become jumps."""
+        """Write the primitives of an action; its branches become jumps."""
         graph.expand(entry)
         graph.simplify(entry)
         order = graph.topological(entry)

@@ -19,7 +19,7 @@ _IN_RANGE = {"&", "|", "^", "/", "%"}
 
 
 def hexstr(value: int, width: int) -> str:
-    """`0x..` padded to the bytes of `width` bits (0: no padding), with a sign in front."""
+    """Return `0x..` padded to the bytes of `width` bits (0: no padding), with a sign in front."""
     digits = f"{abs(value):0{(width + 7) // 8 * 2}x}"
     return f"{'-' if value < 0 else ''}0x{digits}"
 
@@ -45,7 +45,7 @@ def node(e: ir.Expr) -> Json:
 
 
 def field_ref(e: ir.Field) -> list[str]:
-    """`[header, field]`."""
+    """Return `[header, field]`."""
     return [e.header, e.name]
 
 
@@ -82,7 +82,7 @@ def lvalue(e: ir.Expr) -> Json:
 
 
 def _node(e: ir.Expr) -> Json:
-    """Tree for `e`; for a bool, one of BMv2's bool type."""
+    """Return the tree for `e`; for a bool, one of BMv2's bool type."""
     match e:
         case ir.Const(number, t):
             if t.is_bool:
@@ -134,7 +134,7 @@ def _raw(e: ir.Expr) -> Json:
 
 
 def header_element(stack: str, index: ir.Expr) -> Json:
-    """`stack[index]` as an expression of header type."""
+    """Return `stack[index]` as an expression of header type."""
     return operation(
         "dereference_header_stack", {"type": "header_stack", "value": stack}, _node(index)
     )
@@ -155,7 +155,7 @@ def _binary(e: ir.Binary) -> Json:
 
 
 def _clamp(tree: Json, t: ir.ScalarType) -> Json:
-    """`tree` brought into the range of `t`."""
+    """Return `tree` brought into the range of `t`."""
     if t.signed:
         return operation("two_comp_mod", tree, constant(t.width))
     return operation("&", tree, constant((1 << t.width) - 1, t.width))

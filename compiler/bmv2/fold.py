@@ -13,7 +13,7 @@ COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 def wrap(value: int, t: ir.ScalarType) -> int:
-    """`value` brought into the range of `t` (two's complement for `int<w>`)."""
+    """Return `value` brought into the range of `t` (two's complement for `int<w>`)."""
     if t.width == 0:
         return 0
     value &= (1 << t.width) - 1
@@ -23,13 +23,13 @@ def wrap(value: int, t: ir.ScalarType) -> int:
 
 
 def saturate(value: int, t: ir.ScalarType) -> int:
-    """`value` clamped to the range of `t`."""
+    """Return `value` clamped to the range of `t`."""
     low, high = limits(t)
     return max(low, min(high, value))
 
 
 def limits(t: ir.ScalarType) -> tuple[int, int]:
-    """Smallest and largest value of `t`."""
+    """Return the smallest and largest value of `t`."""
     if t.signed:
         return -(1 << (t.width - 1)), (1 << (t.width - 1)) - 1
     return 0, (1 << t.width) - 1
@@ -49,7 +49,9 @@ TRUE, FALSE = boolean(True), boolean(False)
 
 
 def binary(op: str, left: ir.Expr, right: ir.Expr, t: ir.ScalarType) -> ir.Expr:
-    """`left op right` with result type `t`; `op` as in P4, `and`/`or` for the logical ones."""
+    """Return `left op right` with result type `t`; `op` as in P4, `and`/`or` for the logical
+    ones.
+    """
     if isinstance(left, ir.Const) and isinstance(right, ir.Const):
         folded = _fold(op, left, right, t)
         if folded is not None:
@@ -141,7 +143,7 @@ def _fold(op: str, left: ir.Const, right: ir.Const, t: ir.ScalarType) -> ir.Cons
 
 
 def bounded_index(index: ir.Expr, size: int) -> ir.Expr:
-    """`index` for a stack of `size`: the last element where it would be outside.
+    """Return `index` for a stack of `size`: the last element where it would be outside.
 
     BMv2 ends with an exception on an index outside of the stack; P4 leaves the value open, and
     such an element reads as an invalid header of zeros, as with p4c.
@@ -156,7 +158,7 @@ def bounded_index(index: ir.Expr, size: int) -> ir.Expr:
 
 
 def is_inside(index: ir.Expr) -> ir.Expr:
-    """Whether an index made by `bounded_index` was inside."""
+    """Return whether an index made by `bounded_index` was inside."""
     return index.cond if isinstance(index, ir.Mux) and index.bounds else TRUE
 
 
@@ -179,7 +181,7 @@ def greatest(e: ir.Expr) -> int:
 
 
 def negate(operand: ir.Expr) -> ir.Expr:
-    """Logical not."""
+    """Negate a bool."""
     match operand:
         case ir.Const(value, _):
             return boolean(not value)
@@ -190,14 +192,14 @@ def negate(operand: ir.Expr) -> ir.Expr:
 
 
 def complement(operand: ir.Expr) -> ir.Expr:
-    """`~operand`."""
+    """Return `~operand`."""
     if isinstance(operand, ir.Const):
         return const(~operand.value, operand.type)
     return ir.Unary("~", operand, operand.type)
 
 
 def minus(operand: ir.Expr) -> ir.Expr:
-    """`-operand`: modulo 2^w for `bit<w>`."""
+    """Return `-operand`: modulo 2^w for `bit<w>`."""
     zero = ir.Const(0, operand.type)
     if isinstance(operand, ir.Const):
         return const(-operand.value, operand.type)
@@ -205,7 +207,7 @@ def minus(operand: ir.Expr) -> ir.Expr:
 
 
 def mux(cond: ir.Expr, then: ir.Expr, otherwise: ir.Expr) -> ir.Expr:
-    """`cond ? then : otherwise`."""
+    """Return `cond ? then : otherwise`."""
     if isinstance(cond, ir.Const):
         return then if cond.value else otherwise
     if then == otherwise:
@@ -219,7 +221,7 @@ def mux(cond: ir.Expr, then: ir.Expr, otherwise: ir.Expr) -> ir.Expr:
 
 
 def convert(operand: ir.Expr, t: ir.ScalarType) -> ir.Expr:
-    """`operand` cast to `t`: numeric types, bool to bit<1> and back."""
+    """Return `operand` cast to `t`: numeric types, bool to bit<1> and back."""
     source = operand.type
     if source == t:
         return operand
@@ -240,14 +242,14 @@ def convert(operand: ir.Expr, t: ir.ScalarType) -> ir.Expr:
 
 
 def same_number(e: ir.Expr) -> ir.Expr:
-    """`e` without conversions that leave every number as it is (widenings)."""
+    """Return `e` without conversions that leave every number as it is (widenings)."""
     while isinstance(e, ir.Convert) and is_widening(e.operand.type, e.type):
         e = e.operand
     return e
 
 
 def is_widening(source: ir.ScalarType, t: ir.ScalarType) -> bool:
-    """Whether every value of `source` is a value of `t`."""
+    """Return whether every value of `source` is a value of `t`."""
     if source.is_bool or t.is_bool:
         return source == t
     if source.signed:
@@ -256,7 +258,7 @@ def is_widening(source: ir.ScalarType, t: ir.ScalarType) -> bool:
 
 
 def slice_bits(operand: ir.Expr, high: int, low: int) -> ir.Expr:
-    """`operand[high:low]`, of type bit<high - low + 1>."""
+    """Return `operand[high:low]`, of type bit<high - low + 1>."""
     t = ir.bit(high - low + 1)
     if isinstance(operand, ir.Const):
         return const(operand.value >> low, t)
@@ -267,7 +269,7 @@ def slice_bits(operand: ir.Expr, high: int, low: int) -> ir.Expr:
 
 
 def concat(left: ir.Expr, right: ir.Expr) -> ir.Expr:
-    """`left ++ right`, of left's signedness."""
+    """Return `left ++ right`, of left's signedness."""
     width = left.type.width + right.type.width
     t = replace(left.type, width=width)
     if left.type.width == 0:

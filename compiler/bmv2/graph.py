@@ -63,7 +63,7 @@ def _join(block: ir.Block, entries: dict[int, int], entry: ir.Block) -> bool:
 
 
 def _skip(block: ir.Block) -> ir.Block:
-    """Where control really goes when it goes to `block`."""
+    """Return where control really goes when it goes to `block`."""
     seen: set[int] = set()
     while (
         not block.ops
@@ -97,7 +97,9 @@ def _thread(block: ir.Block) -> None:
 
 
 def topological(entry: ir.Block) -> list[ir.Block]:
-    """Blocks in program order, each after its predecessors (but for the heads of loops)."""
+    """Return the blocks in program order, each after its predecessors (but for the heads of
+    loops).
+    """
     seen: set[int] = {id(entry)}
     post: list[ir.Block] = []
     stack: list[tuple[ir.Block, list[ir.Block]]] = [(entry, ir.successors(entry)[::-1])]

@@ -53,7 +53,7 @@ STRING = ScalarType(Kind.STRING, 0)
 
 
 def bit(width: int) -> ScalarType:
-    """`bit<width>`."""
+    """Return `bit<width>`."""
     return ScalarType(Kind.BIT, width)
 
 
@@ -330,7 +330,7 @@ class ApplyTable:
     miss: Block | None = None
 
     def successors(self) -> list[Block]:
-        """All blocks that may follow."""
+        """Return all blocks that may follow."""
         found = [self.next, self.hit, self.miss, *self.by_action.values()]
         return [block for block in found if block is not None]
 
@@ -365,7 +365,7 @@ Terminator: TypeAlias = Goto | Branch | Stop | ApplyTable | Select
 
 
 def successors(block: Block) -> list[Block]:
-    """Blocks that may follow `block`, in the order of its terminator."""
+    """Return the blocks that may follow `block`, in the order of its terminator."""
     match block.end:
         case Goto(target):
             return [target]
@@ -380,7 +380,7 @@ def successors(block: Block) -> list[Block]:
 
 
 def reachable(entry: Block) -> list[Block]:
-    """Blocks reachable from `entry`, depth first in program order."""
+    """Return the blocks reachable from `entry`, depth first in program order."""
     seen: set[int] = set()
     order: list[Block] = []
     stack = [entry]

@@ -96,13 +96,15 @@ class Layout:
         return ir.Field(self.scalars_name, name, NO_BITS.type)
 
     def metadata(self, struct: ty.Struct, prefix: str, pos: Pos) -> StructValue:
-        """Places of the user metadata: its scalars are `prefix.field`."""
+        """Add the user metadata and return its places: its scalars are `prefix.field`."""
         value = self._place(struct, prefix, pos, exact=True)
         assert isinstance(value, StructValue)
         return value
 
     def local(self, hint: str, t: ty.Type, pos: Pos) -> Value:
-        """Place of a local variable or temporary of any type that a variable may have."""
+        """Add a local variable or temporary of any type that a variable may have; return its
+        place.
+        """
         return self._place(t, hint, pos, exact=False)
 
     def _place(self, t: ty.Type, name: str, pos: Pos, *, exact: bool) -> Value:
@@ -173,7 +175,7 @@ class Layout:
         return StructValue(places)
 
     def program_headers(self, struct: ty.Struct, pos: Pos) -> StructValue:
-        """Places of the struct of headers that parser and deparser share.
+        """Add the struct of headers that parser and deparser share; return its places.
 
         Headers and unions come first, then stacks, each under its field's name.
         """
@@ -257,14 +259,14 @@ class Layout:
 
 
 def type_name(t: ty.Header | ty.HeaderUnion) -> str:
-    """Control-plane name of a header or union type."""
+    """Return the control-plane name of a header or union type."""
     if t.decl is not None and not t.args:
         return local_name(t.decl).removeprefix(".")
     return str(t)
 
 
 def unique(hint: str, used: set[str]) -> str:
-    """`hint`, or `hint_0`, `hint_1`, ... (`x_0` counts on as `x_1`); the result is taken."""
+    """Return `hint`, or `hint_0`, `hint_1`, ... (`x_0` counts on as `x_1`); the result is taken."""
     name = hint
     base, number = hint, 0
     if hint.endswith("_0"):

@@ -38,7 +38,7 @@ class AssignLowering(ExprLowering):
     """Adds `assign` and the header operations to the lowering of expressions."""
 
     def assign_statement(self, stmt: ast.Assign) -> None:
-        """`left = right` and `left op= right`; the target is evaluated first (spec 12.2)."""
+        """Lower `left = right` and `left op= right`; the target is evaluated first (spec 12.2)."""
         if isinstance(self.type_of(stmt.left), ty.ListType):
             raise CompileError.at(stmt.pos, "a list is what it was declared as: it can't change")
         runs_code = has_side_effects(stmt.right)
@@ -71,7 +71,7 @@ class AssignLowering(ExprLowering):
         return SlicePlace(base, high + offset, low + offset)
 
     def fixed(self, place: Value, pos: Pos) -> Value:
-        """`place` with its run-time index, if any, in a temporary."""
+        """Return `place` with its run-time index, if any, in a temporary."""
         match place:
             case ir.ElementField(stack, index, position, t) if not isinstance(index, ir.Const):
                 return ir.ElementField(stack, self._fixed_index(index, pos), position, t)
@@ -139,7 +139,7 @@ class AssignLowering(ExprLowering):
         self.code.emit(ir.Op("assign", (target, value), pos))
 
     def _detached(self, target: Value, value: Value, pos: Pos) -> Value:
-        """`value`, saved first if assigning `target` part by part would change it."""
+        """Return `value`, saved first if assigning `target` part by part would change it."""
         if not overlap(target, value):
             return value
         match value:
@@ -190,7 +190,9 @@ class AssignLowering(ExprLowering):
     def _assign_element(
         self, target: HeaderPlace | ElementPlace | LastPlace, value: ElementPlace, pos: Pos
     ) -> None:
-        """`target = stack[index]`: an invalid header where the index is outside of the stack."""
+        """Lower `target = stack[index]`: an invalid header where the index is outside of the
+        stack.
+        """
         bounded = self.fixed(value, pos)
         assert isinstance(bounded, ElementPlace)
         inside = fold.is_inside(bounded.index)
@@ -250,7 +252,7 @@ class AssignLowering(ExprLowering):
     # ------------------------------------------------------------ header operations
 
     def set_validity(self, target: Value, valid: bool, pos: Pos) -> None:
-        """`setValid` / `setInvalid`; a union member made valid makes its siblings invalid."""
+        """Lower `setValid` / `setInvalid`; a union member made valid makes its siblings invalid."""
         if isinstance(target, HeaderValue | InvalidValue | Unset):
             raise CompileError.at(pos, "setValid and setInvalid need a header variable")
         if isinstance(target, UnionPlace):
@@ -261,7 +263,7 @@ class AssignLowering(ExprLowering):
         self._go_on(after)
 
     def shift_stack(self, stack: Value, count: int, push: bool, pos: Pos) -> None:
-        """`push_front` and `pop_front`."""
+        """Lower `push_front` and `pop_front`."""
         if not isinstance(stack, StackPlace):
             raise NotSupported.at(pos, "push_front or pop_front of this expression")
         unions = isinstance(stack.element, ty.HeaderUnion)
@@ -289,7 +291,7 @@ class AssignLowering(ExprLowering):
                 pass
 
     def in_parser(self) -> bool:
-        """Whether the code being written is a parser's."""
+        """Return whether the code being written is a parser's."""
         return self.code.region is Region.PARSER
 
 
@@ -325,7 +327,7 @@ def _without_slices(expr: ast.Expr) -> ast.Expr:
 
 
 def _slice_offset(lowering: ExprLowering, expr: ast.Expr) -> int:
-    """Position of bit 0 of a (nested) slice in the innermost value."""
+    """Return the position of bit 0 of a (nested) slice in the innermost value."""
     offset = 0
     while isinstance(expr, ast.Slice):
         offset += lowering.slice_bounds(expr)[1]

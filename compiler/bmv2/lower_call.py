@@ -115,7 +115,7 @@ class CallLowering(AssignLowering):
     # ------------------------------------------------------------ controls and parsers
 
     def inline_apply(self, call: ast.Call) -> None:
-        """`control.apply(..)` and `parser.apply(..)`."""
+        """Lower `control.apply(..)` and `parser.apply(..)`."""
         instance = self._callee(call)
         decl = instance.decl
         frame = self._instance_frame(instance, call)
@@ -199,7 +199,7 @@ class CallLowering(AssignLowering):
         return copies
 
     def type_in(self, t: ty.Type) -> ty.Type:
-        """`t` with the type arguments of this frame."""
+        """Return `t` with the type arguments of this frame."""
         return ty.substitute(t, self.frame.types)
 
     def locals(self, decls: Iterable[ast.Decl]) -> None:
@@ -227,7 +227,7 @@ class CallLowering(AssignLowering):
     # ------------------------------------------------------------ parameters
 
     def _arguments(self, bindings: Sequence[ast.Binding]) -> list[Value]:
-        """Values and places of arguments, evaluated left to right."""
+        """Return the values and places of arguments, evaluated left to right."""
         given = [b.arg for b in bindings]
         if any(arg is None for arg in given):
             missing = next(b for b in bindings if b.arg is None)
@@ -299,7 +299,7 @@ class CallLowering(AssignLowering):
             self.assign(place, value, pos)
 
     def _resolved(self, exprs: Iterable[ast.Expr], home: Frame | None) -> list[Value]:
-        """Places of the expressions that name variables of the enclosing control."""
+        """Return the places of the expressions that name variables of the enclosing control."""
         if home is None:
             return []
         outer = self._within(home)
@@ -320,7 +320,7 @@ def _outs(bindings: Sequence[ast.Binding], values: Sequence[Value]) -> list[tupl
 
 
 def _is_computed(value: Value) -> bool:
-    """Whether `value` is no place that a parameter can stand for."""
+    """Return whether `value` is no place that a parameter can stand for."""
     match value:
         case ir.Field() | ir.Const() | ir.ActionParam() | ir.Text() | Packet() | ExternObject():
             return False
@@ -333,7 +333,7 @@ def _is_computed(value: Value) -> bool:
 
 
 def _uses(body: ast.Block, params: Sequence[ast.Parameter]) -> dict[int, int]:
-    """How often each parameter is named in a body."""
+    """Return how often each parameter is named in a body."""
     counts: dict[int, int] = {}
     wanted = {id(p) for p in params}
     for stmt in statements_of(body):
@@ -369,7 +369,7 @@ def _without_run_time_index(expr: ast.Expr) -> ast.Expr:
 
 
 def _same_arguments(sites: Sequence[ast.Call]) -> bool:
-    """Whether all calls pass the same variables by name."""
+    """Return whether all calls pass the same variables by name."""
 
     def names(call: ast.Call) -> list[object]:
         return [

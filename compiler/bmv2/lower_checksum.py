@@ -26,7 +26,7 @@ class Checksum:
 
 
 def lower_checksums(body: BodyLowering, verify: bool) -> list[Checksum]:
-    """Checksums of the VerifyChecksum or ComputeChecksum control that `body` stands in.
+    """Return the checksums of the VerifyChecksum or ComputeChecksum control that `body` stands in.
 
     Only calls of `verify_checksum` / `update_checksum` (and `.._with_payload`) may stand there,
     also under `if`: the condition is then part of the checksum's. Controls that hold nothing

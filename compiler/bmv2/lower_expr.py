@@ -64,30 +64,32 @@ class ExprLowering(ABC):
     # ------------------------------------------------------------ entry points
 
     def type_of(self, expr: ast.Expr) -> ty.Type:
-        """Semantic type of `expr` here (inside a generic function: for this call)."""
+        """Return the semantic type of `expr` here (inside a generic function: for this call)."""
         assert expr.type is not None
         return ty.substitute(expr.type, self.frame.types)
 
     def scalar(self, expr: ast.Expr) -> ir.Expr:
-        """Value of a scalar expression."""
+        """Lower a scalar expression and return its value."""
         value = self.lower(expr)
         if isinstance(value, SCALARS):
             return value
         raise NotSupported.at(expr.pos, f"a value of type {expr.type} here")
 
     def constant(self, expr: ast.Expr) -> ir.Const:
-        """Value of an expression that must be known at compile time."""
+        """Return the value of an expression that must be known at compile time."""
         value = self.lower(expr)
         if isinstance(value, ir.Const):
             return value
         raise CompileError.at(expr.pos, "this must be a compile-time constant")
 
     def simple(self, expr: ast.Expr) -> ir.Expr:
-        """Like `scalar`, as a constant, field or action parameter: what every primitive takes."""
+        """Lower as `scalar` does, to a constant, field or action parameter: what every primitive
+        takes.
+        """
         return self.simplify(self.scalar(expr), expr.pos)
 
     def simplify(self, value: ir.Expr, pos: Pos) -> ir.Expr:
-        """`value` itself if simple, else a new temporary that holds it."""
+        """Return `value` itself if simple, else a new temporary that holds it."""
         bare = fold.same_number(value)
         return bare if isinstance(bare, SIMPLE) else self.to_temporary(value, pos)
 
@@ -102,7 +104,7 @@ class ExprLowering(ABC):
         return temporary
 
     def operands(self, exprs: Sequence[ast.Expr]) -> list[Value]:
-        """Values of sub-expressions, left to right: saved where a later one runs code."""
+        """Lower sub-expressions, left to right: values are saved where a later one runs code."""
         effects = [has_side_effects(e) for e in exprs]
         values: list[Value] = []
         for i, expr in enumerate(exprs):
@@ -113,7 +115,7 @@ class ExprLowering(ABC):
         return values
 
     def scalars(self, exprs: Sequence[ast.Expr]) -> list[ir.Expr]:
-        """Like `operands`, for scalar expressions."""
+        """Lower as `operands` does, for scalar expressions."""
         values = self.operands(exprs)
         result: list[ir.Expr] = []
         for expr, value in zip(exprs, values, strict=True):
@@ -145,7 +147,7 @@ class ExprLowering(ABC):
     # ------------------------------------------------------------ dispatch
 
     def lower(self, expr: ast.Expr) -> Value:
-        """Value of any expression; code for its side effects is written."""
+        """Lower any expression and return its value; code for its side effects is written."""
         t = self.type_of(expr)
         if expr.const_value is not None:
             return self._known(expr.const_value, t)
@@ -233,7 +235,7 @@ class ExprLowering(ABC):
                 raise NotSupported.at(expr.pos, f".{expr.member} here")
 
     def field(self, base: Value, name: str, pos: Pos) -> Value:
-        """`base.name` for a struct, header or union."""
+        """Return `base.name` for a struct, header or union."""
         match base:
             case StructValue(fields) | HeaderValue(_, fields):
                 return fields[name]
@@ -287,7 +289,7 @@ class ExprLowering(ABC):
         return ElementPlace(base, fold.bounded_index(index, base.size))
 
     def _fixed_value_of(self, expr: ast.Expr, value: ir.Expr) -> ir.Expr:
-        """`value` of `expr`, or the number that it always is: some of BMv2 takes constants only."""
+        """Return `value` of `expr`, or its constant number: parts of BMv2 take constants only."""
         frame: Frame | None = self.frame
         while frame is not None and frame.instance is None:
             frame = frame.parent
@@ -347,7 +349,7 @@ class ExprLowering(ABC):
     def operator(
         self, op: ast.BinaryOp, left: ir.Expr, right: ir.Expr, t: ty.Type, pos: Pos
     ) -> ir.Expr:
-        """`left op right` of scalars, for the operators that take scalars only."""
+        """Return `left op right` of scalars, for the operators that take scalars only."""
         if op is ast.BinaryOp.CONCAT:
             return fold.concat(left, right)
         if op in (ast.BinaryOp.AND, ast.BinaryOp.OR):
@@ -359,7 +361,7 @@ class ExprLowering(ABC):
         return fold.binary(op.value, left, right, result or left.type)
 
     def _divide(self, op: ast.BinaryOp, left: ir.Expr, right: ir.Expr, pos: Pos) -> ir.Expr:
-        """Quotient or remainder: of constants, or by a power of 2, which is a shift or a mask."""
+        """Lower a quotient or remainder: of constants, or by a power of 2 (a shift or a mask)."""
         if isinstance(right, ir.Const) and right.value > 0:
             if isinstance(left, ir.Const):
                 return fold.binary(op.value, left, right, left.type)
@@ -409,7 +411,7 @@ class ExprLowering(ABC):
         return result
 
     def is_valid(self, value: Value, pos: Pos) -> ir.Expr:
-        """`value.isValid()`."""
+        """Return `value.isValid()`."""
         match value:
             case HeaderPlace(name, _):
                 return ir.valid(name)
@@ -516,7 +518,7 @@ def _component_names(t: ty.Type) -> list[str]:
 
 
 def default_value(t: ty.Type, pos: Pos) -> Value:
-    """P4's default value of a type (spec 7.3): zeros, false, NoError, invalid headers."""
+    """Return P4's default value of a type (spec 7.3): zeros, false, NoError, invalid headers."""
     scalar = scalar_type(t)
     if scalar is not None:
         return ir.Const(0, scalar)
@@ -534,7 +536,7 @@ def default_value(t: ty.Type, pos: Pos) -> Value:
 
 
 def retarget(value: Value, t: ty.Type) -> Value:
-    """`value` of another type with the same shape (tuple to struct and the like)."""
+    """Return `value` of another type with the same shape (tuple to struct and the like)."""
     if isinstance(value, StructValue | HeaderValue) and _components(t):
         items = list(value.fields.values())
         fields = {
@@ -546,7 +548,7 @@ def retarget(value: Value, t: ty.Type) -> Value:
 
 
 def elements_of(stack: StackPlace | StackValue) -> list[Value]:
-    """All elements of a stack."""
+    """Return all elements of a stack."""
     if isinstance(stack, StackValue):
         return list(stack.elements)
     return [stack_element(stack, i) for i in range(stack.size)]

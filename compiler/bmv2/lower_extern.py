@@ -86,7 +86,7 @@ def _unknown(body: StmtLowering, call: ast.Call, what: str) -> CompileError:
 
 
 def argument(call: ast.Call, index: int) -> ast.Expr:
-    """Argument number `index` of a checked call."""
+    """Return the argument number `index` of a checked call."""
     arg = call.binding[index].arg
     assert arg is not None
     return arg
@@ -152,7 +152,9 @@ def leaves(value: Value, pos: Pos) -> list[ir.Expr]:
 
 
 def _copied(body: StmtLowering, expr: ast.Expr, *, constants: bool) -> list[ir.Expr]:
-    """Leaves of `expr`, copied so that BMv2 takes their value now (`constants`: these too)."""
+    """Return the leaves of `expr`, copied so that BMv2 takes their value now (`constants`: these
+    too).
+    """
     result: list[ir.Expr] = []
     for leaf in leaves(body.lower(expr), expr.pos):
         stays = leaf.type.kind is ir.Kind.VARBIT or (isinstance(leaf, ir.Const) and not constants)
@@ -306,7 +308,7 @@ def _count(body: StmtLowering, call: ast.Call, target: ExternObject) -> None:
 
 
 def _count_direct(body: StmtLowering, call: ast.Call, target: ExternObject) -> None:
-    """BMv2 counts at every lookup of the table; there is nothing to do in the action."""
+    """Do nothing: BMv2 counts at every lookup of the table, not in the action."""
 
 
 def _execute_meter(body: StmtLowering, call: ast.Call, target: ExternObject) -> None:

@@ -83,7 +83,7 @@ class Frame:
     returned: ir.Field | None = None
 
     def lookup(self, decl: ast.Decl) -> Value | None:
-        """Value of a variable or parameter here or in an enclosing frame."""
+        """Return the value of a variable or parameter here or in an enclosing frame."""
         frame: Frame | None = self
         while frame is not None:
             found = frame.values.get(id(decl))

@@ -49,7 +49,7 @@ class BodyLowering(StmtLowering):
     # ------------------------------------------------------------ packets
 
     def extract(self, call: ast.Call) -> None:
-        """`packet.extract(header)` and `packet.extract(header, varbit size)`."""
+        """Lower `packet.extract(header)` and `packet.extract(header, varbit size)`."""
         self._require_parser(call)
         target = self.lower(_argument(call, 0))
         length = self.scalar(_argument(call, 1)) if _argument_count(call) > 1 else None
@@ -81,14 +81,14 @@ class BodyLowering(StmtLowering):
         self.assign(place, header, call.pos)
 
     def _skip(self, call: ast.Call) -> None:
-        """`extract<T>(_)`: the bits are skipped."""
+        """Lower `extract<T>(_)`: the bits are skipped."""
         width = ty.width_of(self.type_in(call.binding[0].param.type))
         if width is None:
             raise NotSupported.at(call.pos, "extract(_) of a header without a fixed size")
         self.code.emit(ir.Advance(ir.Const(width, ir.BIT32), call.pos))
 
     def lookahead(self, call: ast.Call) -> Value:
-        """`packet.lookahead<T>()`, read now, into temporaries."""
+        """Lower `packet.lookahead<T>()`, read now, into temporaries."""
         self._require_parser(call)
         t = self.type_of(call)
         total = ty.width_of(t)
@@ -102,7 +102,9 @@ class BodyLowering(StmtLowering):
         return value
 
     def _look(self, t: ty.Type, offset: int, pos: Pos) -> tuple[Value, int]:
-        """Value of type `t` at `offset` bits after the cursor, and the offset after it."""
+        """Return the value of type `t` at `offset` bits after the cursor, and the offset after
+        it.
+        """
         scalar = scalar_type(t)
         if scalar is not None:
             if scalar.kind is ir.Kind.VARBIT:

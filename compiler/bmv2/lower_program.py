@@ -135,7 +135,7 @@ class ProgramLowering:
             self.checksums += lower_checksums(body, verify=role == "verify")
 
     def _body(self, instance: Instance, region: Region, values: list[Value]) -> BodyLowering:
-        """Lowering of a top-level block with its parameters bound."""
+        """Return the lowering of a top-level block with its parameters bound."""
         frame = self.frames.setdefault(id(instance), Frame(instance))
         for param, value in zip(instance.decl.params, values, strict=True):
             frame.values[id(param)] = value
@@ -180,7 +180,9 @@ class ProgramLowering:
         self.pipelines.append(Pipeline(name, body.code.entry, externs, unreached, decl.pos))
 
     def _unreached_tables(self, root: Instance, code: Code) -> list[LoweredTable]:
-        """Tables that only stand after an `exit`: the control plane sees them all the same."""
+        """Return the tables that only stand after an `exit`: the control plane sees them all the
+        same.
+        """
         found: list[LoweredTable] = []
         for item in flatten(root):
             key = (id(item.decl), id(item.instance))
@@ -250,7 +252,7 @@ class ProgramLowering:
         return found
 
     def global_externs(self) -> list[ExternObject]:
-        """Extern instances declared outside of controls."""
+        """Return the extern instances declared outside of controls."""
         return [
             self.extern_of(decl, None)
             for decl in self.checked.program.decls
@@ -276,11 +278,11 @@ class ProgramLowering:
         return replace(target, instance=home.instance if home is not None else None)
 
     def made_in_place(self, target: ExternObject) -> bool:
-        """Whether an extern was constructed in a table property."""
+        """Return whether an extern was constructed in a table property."""
         return any(decl is target.decl for decl in self._anonymous)
 
     def constructor_argument(self, param: ast.Parameter, frame: Frame, pos: Pos) -> Value:
-        """Value of a constructor parameter named in `frame`."""
+        """Return the value of a constructor parameter named in `frame`."""
         scope: Frame | None = frame
         while scope is not None:
             instance = scope.instance
@@ -297,20 +299,20 @@ class ProgramLowering:
         return BodyLowering(self, Code(Region.OTHER, ir.Block(Pos("", 0, 0))), Frame(instance))
 
     def constructor_value(self, target: ExternObject, index: int) -> ir.Const:
-        """Argument number `index` of an extern's constructor."""
+        """Return the argument number `index` of an extern's constructor."""
         arg = target.decl.call.binding[index].arg
         assert arg is not None
         return self.constants_of(target.instance).constant(arg)
 
     def value_set_name(self, decl: ast.ValueSetDecl, frame: Frame) -> str:
-        """Control-plane name of a value set."""
+        """Return the control-plane name of a value set."""
         home = frame.home_of(decl)
         assert home is not None
         assert home.instance is not None
         return home.instance.name_of(decl)
 
     def apply_sites(self, instance: Instance) -> list[ast.Call]:
-        """All calls that apply `instance`."""
+        """Return all calls that apply `instance`."""
         parent = instance.parent
         if parent is None or not isinstance(parent.decl, ast.ControlDecl):
             return []
@@ -362,7 +364,7 @@ class ProgramLowering:
         return self.action_of(ref.decl, bound, frame)
 
     def no_action(self, pos: Pos) -> ast.ActionDecl:
-        """core.p4's NoAction."""
+        """Return core.p4's NoAction."""
         for decl in self.checked.program.decls:
             if isinstance(decl, ast.ActionDecl) and decl.name == "NoAction":
                 return decl
@@ -418,7 +420,7 @@ class ProgramLowering:
         resource.table = table
 
     def direct_meter_target(self, target: ExternObject, place: ir.Field, pos: Pos) -> None:
-        """Where a direct meter's color goes; BMv2 has one place a meter."""
+        """Set where a direct meter's color goes; BMv2 has one place a meter."""
         resource = self.direct.setdefault(id(target), DirectResource(target))
         if resource.result is not None and resource.result != place:
             raise CompileError.at(
@@ -535,7 +537,7 @@ def _fields_in(value: Value, decl: ast.FieldDecl | None) -> list[ir.Expr]:
 
 
 def _headers_in(value: Value, pos: Pos) -> list[str]:
-    """Names of the headers to emit for a value, in order."""
+    """Return the names of the headers to emit for a value, in order."""
     match value:
         case HeaderPlace(name, _):
             return [name]

@@ -234,7 +234,9 @@ class StmtLowering(CallLowering):
     # ------------------------------------------------------------ loops
 
     def _for(self, stmt: ast.For) -> None:
-        """`for (init; cond; update) body`: one action of a pipeline if nothing in it is applied."""
+        """Lower `for (init; cond; update) body` to one action of a pipeline if it applies
+        nothing.
+        """
         if (
             not self.code.in_action
             and not self.in_parser()
@@ -258,7 +260,7 @@ class StmtLowering(CallLowering):
         self.code.start(after)
 
     def _for_in(self, stmt: ast.ForIn) -> None:
-        """`for (v in collection)`, unrolled: the number of rounds must be known.
+        """Lower `for (v in collection)`, unrolled: the number of rounds must be known.
 
         The items are copies made before the first round: what the body writes changes none, and
         what it writes to `v` changes nothing else. Numbers need none unless it writes to `v`.
@@ -295,7 +297,7 @@ class StmtLowering(CallLowering):
         raise NotSupported.at(collection.pos, "a loop over this expression")
 
     def _round(self, body: ast.Stmt, after: ir.Block, following: ir.Block) -> None:
-        """One round of a loop; `break` leads to `after`, `continue` to `following`."""
+        """Lower one round of a loop; `break` leads to `after`, `continue` to `following`."""
         if self.code.current is None:
             return
         self.frame.loops.append((after, following))
@@ -419,11 +421,11 @@ class StmtLowering(CallLowering):
 
     @abstractmethod
     def extract(self, call: ast.Call) -> None:
-        """`packet.extract(..)` (see `lower_parser`)."""
+        """Lower `packet.extract(..)` (see `lower_parser`)."""
 
     @abstractmethod
     def lookahead(self, call: ast.Call) -> Value:
-        """`packet.lookahead<T>()` (see `lower_parser`)."""
+        """Lower `packet.lookahead<T>()` (see `lower_parser`)."""
 
     def _verify(self, call: ast.Call) -> None:
         self._require_parser(call)
@@ -436,7 +438,7 @@ class StmtLowering(CallLowering):
 
 
 def _fits_one_action(stmt: ast.Stmt, *, may_return: bool) -> bool:
-    """Whether a statement applies nothing and (unless it may) does not return."""
+    """Return whether a statement applies nothing and (unless it may) does not return."""
     for each in statements_of(stmt):
         if isinstance(each, ast.Return) and not may_return:
             return False

@@ -200,7 +200,7 @@ class TableLowering:
         self.table.default_const = self.decl.default_action_const
 
     def _arguments(self, ref: ast.ActionRef, action: LoweredAction) -> tuple[int, ...]:
-        """Values of the run-time parameters in a default action or entry."""
+        """Return the values of the run-time parameters in a default action or entry."""
         assert ref.decl is not None
         names = {name for name, _ in action.params}
         values: list[int] = []
@@ -286,7 +286,9 @@ class TableLowering:
             self.table.entries.append(self._entry(entry, number))
 
     def _by_precedence(self, entries: list[ast.Entry]) -> list[ast.Entry]:
-        """Entries in the order in which they win (spec 14.2.1.4): as written, or by `priority`."""
+        """Return the entries in the order in which they win (spec 14.2.1.4): as written, or by
+        `priority`.
+        """
         if all(entry.priority is None for entry in entries):
             return entries
         if self.decl.entries_const:
@@ -365,7 +367,7 @@ class TableLowering:
 def action_frame(
     bound: list[ast.Parameter], decl: ast.ActionDecl, home: Frame | None
 ) -> tuple[Frame, list[tuple[str, ir.ScalarType]]]:
-    """Frame of an action run by a table, and its run-time parameters.
+    """Return the frame of an action run by a table, and its run-time parameters.
 
     `bound` are the parameters that the table's action list binds; the caller gives their values.
     """

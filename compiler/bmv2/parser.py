@@ -103,7 +103,9 @@ def _key(e: ir.Expr) -> Json:
 
 
 def _joined(keys: Sequence[ir.Expr], matches: Sequence[ir.Match]) -> tuple[str, str | None]:
-    """Value and mask of a case: all keys one after another, each padded to whole bytes."""
+    """Return the value and mask of a case: all keys one after another, each padded to whole
+    bytes.
+    """
     value = mask = "0x"
     exact = True
     for key, match in zip(keys, matches, strict=True):

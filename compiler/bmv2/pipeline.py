@@ -28,7 +28,7 @@ class ActionList:
     _hidden_names: set[str] = field(default_factory=set)
 
     def id_of(self, action: LoweredAction) -> int:
-        """Id of a program's action, which is written on first use."""
+        """Return the id of a program's action, which is written on first use."""
         found = self._ids.get(id(action))
         if found is None:
             params = [{"name": n, "bitwidth": t.width} for n, t in action.params]

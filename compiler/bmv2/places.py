@@ -164,7 +164,7 @@ SIMPLE = (ir.Const, ir.Text, ir.Field, ir.ActionParam)
 
 
 def scalar_type(t: ty.Type) -> ir.ScalarType | None:
-    """How BMv2 holds a value of `t`; None if `t` is no scalar.
+    """Return how BMv2 holds a value of `t`; None if `t` is no scalar.
 
     Plain enums and errors are 32-bit numbers, as in p4c.
     """
@@ -191,12 +191,14 @@ NO_BITS = ir.Const(0, ir.bit(0))
 
 
 def has_no_bits(t: ir.ScalarType) -> bool:
-    """Whether `t` is `bit<0>`, whose only value is 0."""
+    """Return whether `t` is `bit<0>`, whose only value is 0."""
     return t.kind is ir.Kind.BIT and t.width == 0
 
 
 def header_fields(header: ty.Header) -> list[tuple[str, ir.ScalarType]]:
-    """Fields of a header in order, structs inside taken apart (`s.f`), without those of bit<0>."""
+    """Return the fields of a header in order, structs inside taken apart (`s.f`), without those of
+    bit<0>.
+    """
     flat = [entry for f in header.fields for entry in _flat(f.name, f.type)]
     return [(name, t) for name, t in flat if not has_no_bits(t)]
 
@@ -210,7 +212,7 @@ def _flat(name: str, t: ty.Type) -> list[tuple[str, ir.ScalarType]]:
 
 
 def header_member(header: str, name: str, t: ty.Type) -> Value:
-    """Field `name` of header instance `header`: a Field, or a StructValue of Fields."""
+    """Return the field `name` of header instance `header`: a Field, or a StructValue of Fields."""
     scalar = scalar_type(t)
     if scalar is not None:
         return NO_BITS if has_no_bits(scalar) else ir.Field(header, name, scalar)
@@ -221,7 +223,7 @@ def header_member(header: str, name: str, t: ty.Type) -> Value:
 
 
 def stack_element(stack: StackPlace, index: int) -> HeaderPlace | UnionPlace:
-    """Element number `index` (not checked here)."""
+    """Return the element number `index` (not checked here)."""
     name = f"{stack.name}[{index}]"
     if isinstance(stack.element, ty.Header):
         return HeaderPlace(name, stack.element)
@@ -283,12 +285,12 @@ def _stack_of(header: str) -> str:
 
 
 def overlap(a: Value, b: Value) -> bool:
-    """Whether two values may share storage (conservative)."""
+    """Return whether two values may share storage (conservative)."""
     return any(_meets(x, y) for x in _leaves(a) for y in _leaves(b))
 
 
 def _leaves(value: Value) -> list[tuple[str, str | None]]:
-    """(instance, field or None for the whole) of everything in `value`."""
+    """Return (instance, field or None for the whole) of everything in `value`."""
     match value:
         case StructValue(fields) | HeaderValue(_, fields):
             return [leaf for v in fields.values() for leaf in _leaves(v)]

@@ -151,7 +151,7 @@ def _header_type(t: HeaderType, number: int) -> Json:
 
 
 def _aliases(program: ProgramLowering) -> list[list[object]]:
-    """Where BMv2 finds its own metadata: `@alias` of the architecture's fields."""
+    """Return where BMv2 finds its own metadata: `@alias` of the architecture's fields."""
     std = program.blocks["parser"].decl.params[3].type
     assert isinstance(std, ty.Struct)
     aliases: list[list[object]] = []

@@ -17,7 +17,7 @@ class SourceText:
         self._names: dict[str, str] = {}
 
     def name(self, file: str) -> str:
-        """`file` as it is written into the JSON: the same wherever the program lies."""
+        """Return `file` as it is written into the JSON: the same wherever the program lies."""
         found = self._names.get(file)
         if found is None:
             path = Path(file)
@@ -43,7 +43,7 @@ class SourceText:
         return rest.split(";", 1)[0].split("{", 1)[0].strip()
 
     def info(self, pos: Pos) -> Json:
-        """`{"source_info": ...}` to merge into an object."""
+        """Return `{"source_info": ...}` to merge into an object."""
         if pos.line == 0:
             return {}
         return {

@@ -33,7 +33,7 @@ class ResourceType(IntEnum):
 
 
 def name_hash(name: str) -> int:
-    """32-bit one-at-a-time hash of the UTF-8 bytes of `name`."""
+    """Return the 32-bit one-at-a-time hash of the UTF-8 bytes of `name`."""
     value = 0
     for byte in name.encode():
         value = (value + byte) & 0xFFFFFFFF
@@ -116,7 +116,7 @@ class SymbolTable:
 
 
 def number_members(user_ids: list[int | None]) -> list[int]:
-    """Ids of match fields, action parameters or packet metadata, in order.
+    """Return the ids of match fields, action parameters or packet metadata, in order.
 
     `user_ids` are their `@id` values. The others take the smallest free number, where an
     explicitly numbered member uses up its place in the sequence (as p4c counts).

@@ -54,7 +54,7 @@ _HEADING = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.
 
 
 def to_text(info: p4i.P4Info) -> str:
-    """P4Info in protobuf's text format, with p4c's heading."""
+    """Return the P4Info in protobuf's text format, with p4c's heading."""
     return _HEADING + str(text_format.MessageToString(info, as_utf8=False))
 
 
@@ -120,9 +120,11 @@ class P4InfoBuilder(P4InfoWriter):
         yield from local
 
     def _is_listed(self, item: Item) -> bool:
-        """Unused actions are not; of unused externs those whose type is written as a typedef.
+        """Return whether P4Info lists an item; unused actions are left out.
 
-        p4c keeps unused externs, but does not look through the typedef to see that it is one.
+        Unused externs are left out if their type is written as a typedef: p4c keeps unused externs,
+        but does
+        not look through the typedef to see that it is one.
         """
         match item.decl:
             case ast.ActionDecl():
@@ -135,7 +137,7 @@ class P4InfoBuilder(P4InfoWriter):
         return True
 
     def _action_uses(self, instance: Instance, items: list[Item]) -> Iterator[ast.ActionDecl]:
-        """Actions in the order in which tables and apply bodies name them."""
+        """Yield the actions in the order in which tables and apply bodies name them."""
         for item in items:
             if isinstance(item.decl, ast.TableDecl):
                 for ref in table_actions(item.decl):
@@ -148,7 +150,7 @@ class P4InfoBuilder(P4InfoWriter):
                 yield call.decl
 
     def _used(self, item: Item) -> bool:
-        """Whether a table lists an action or the apply body calls it."""
+        """Return whether a table lists an action or the apply body calls it."""
         instance = item.instance
         if item.decl in instance.direct_actions:
             return True
@@ -262,7 +264,9 @@ class P4InfoBuilder(P4InfoWriter):
                 entry.type_name.name = name
 
     def _run_time_params(self, item: Item, decl: ast.ActionDecl) -> list[ast.Parameter]:
-        """Parameters that the control plane gives: none if only apply bodies call the action."""
+        """Return the parameters that the control plane gives: none if only apply bodies call the
+        action.
+        """
         if not self._in_table(item):
             return []
         bound = {
@@ -408,7 +412,7 @@ class P4InfoBuilder(P4InfoWriter):
 
 
 def _require_values(entries: list[ast.Entry]) -> None:
-    """Entries are of P4Runtime too. Raises `CompileError` for what it has no values for."""
+    """Check that P4Runtime, which has entries too, has values for these. Raises `CompileError`."""
     for entry in entries:
         for binding in entry.action.binding:
             if binding.arg is not None and binding.arg.type is not None:
@@ -416,7 +420,7 @@ def _require_values(entries: list[ast.Entry]) -> None:
 
 
 def _selected(instance: Instance) -> set[ast.Decl]:
-    """Value sets that the reachable states of a parser name."""
+    """Return the value sets that the reachable states of a parser name."""
     assert isinstance(instance.decl, ast.ParserDecl)
     states = {state.name: state for state in instance.decl.states}
     found: set[ast.Decl] = set()
@@ -468,7 +472,7 @@ def _digest_type(call: ast.Call) -> ty.Type:
 
 
 def _key_type(expr: ast.Expr) -> ty.Type:
-    """Type of a key as written: without the conversions that the checker put in."""
+    """Return the type of a key as written: without the conversions that the checker put in."""
     while isinstance(expr, ast.Cast) and expr.implicit:
         expr = expr.operand
     assert expr.type is not None

@@ -88,7 +88,7 @@ def int_value(annotation: ast.Annotation) -> int:
 
 
 def user_id(annotations: list[ast.Annotation]) -> int | None:
-    """Value of `@id`, if any. Raises `CompileError` for 0 and for what is no number."""
+    """Return the value of `@id`, if any. Raises `CompileError` for 0 and for what is no number."""
     for annotation in annotations:
         if annotation.name == "id":
             number = int_value(annotation)
@@ -102,7 +102,7 @@ def user_id(annotations: list[ast.Annotation]) -> int | None:
 
 
 def width(t: ty.Type, pos: Pos) -> int:
-    """Bits of a value as the control plane sees it: 0 for strings and errors."""
+    """Return the bits of a value as the control plane sees it: 0 for strings and errors."""
     translated = translation(t)
     if translated is not None:
         return translated[1] or 0
@@ -138,7 +138,7 @@ class TypeSpecs:
         self._errors = errors
 
     def spec(self, t: ty.Type, pos: Pos) -> p4t.P4DataTypeSpec:
-        """Type spec of `t`."""
+        """Return the type spec of `t`."""
         spec = p4t.P4DataTypeSpec()
         match t:
             case ty.Bit(width=bits):
@@ -267,7 +267,7 @@ class TypeSpecs:
 
 
 def flat_fields(t: ty.Header) -> list[tuple[str, ty.Type, list[ast.Annotation]]]:
-    """Fields of a header with structs inside taken apart: name, type, annotations."""
+    """Return the fields of a header with structs inside taken apart: name, type, annotations."""
 
     def walk(prefix: str, fields: tuple[ty.Field, ...]) -> None:
         for f in fields:
@@ -292,5 +292,5 @@ def struct_name(t: ty.StructLike) -> str:
 
 
 def field_name(f: ty.Field) -> str:
-    """`@name`'s value, else the declared name of a field."""
+    """Return `@name`'s value, else the declared name of a field."""
     return local_name(f.decl) if f.decl is not None else f.name

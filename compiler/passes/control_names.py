@@ -69,7 +69,7 @@ def check_translations(program: ast.Program, reporter: Reporter) -> None:
 
 
 def translation(t: ty.Type) -> tuple[str, int | None] | None:
-    """`@p4runtime_translation` of a new type: URI and controller's width (None: string)."""
+    """Return `@p4runtime_translation` of a new type: URI and controller's width (None: string)."""
     if not isinstance(t, ty.NewType) or t.decl is None:
         return None
     annotation = t.decl.annotation("p4runtime_translation")

@@ -40,7 +40,7 @@ class DiagnosticActions:
 
     @classmethod
     def of(cls, options: Sequence[str]) -> DiagnosticActions:
-        """By options such as "Wdisable" and "Werror=unused". Raises UnknownKind."""
+        """Parse options such as "Wdisable" and "Werror=unused". Raises UnknownKind."""
         default, by_kind = Action.WARN, {"branch": Action.DISABLE}
         for option in options:
             name, given, kind = option.partition("=")

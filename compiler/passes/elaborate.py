@@ -39,7 +39,7 @@ class Instance:
     direct_calls: list[ast.Call] = field(default_factory=list)
 
     def name_of(self, decl: ast.Decl) -> str:
-        """Control-plane name of a declaration inside this instance."""
+        """Return the control-plane name of a declaration inside this instance."""
         return join_name(self.path, local_name(decl))
 
 
@@ -69,7 +69,7 @@ class Item:
 
 
 def local_name(decl: ast.Decl) -> str:
-    """`@name`'s value, else the declared name."""
+    """Return `@name`'s value, else the declared name."""
     annotation = decl.annotation("name")
     if annotation is None:
         return decl.name
@@ -79,14 +79,14 @@ def local_name(decl: ast.Decl) -> str:
 
 
 def join_name(prefix: str, name: str) -> str:
-    """`prefix.name`; a name that starts with a dot is absolute."""
+    """Return `prefix.name`; a name that starts with a dot is absolute."""
     if name.startswith("."):
         return name[1:]
     return f"{prefix}.{name}" if prefix else name
 
 
 def is_local(instance: Instance, decl: ast.Decl) -> bool:
-    """Whether `decl` is declared in the instance's control or parser (not at top level)."""
+    """Return whether `decl` is declared in the instance's control or parser (not at top level)."""
     return any(each is decl for each in instance.decl.locals)
 
 
@@ -137,7 +137,7 @@ def _instantiate(call: ast.Call, name: str, parent: Instance | None) -> Instance
 
 
 def instantiate_direct(call: ast.Call, parent: Instance) -> Instance:
-    """Instance for `C.apply(..)`: no constructor arguments, named after the type."""
+    """Return the instance for `C.apply(..)`: no constructor arguments, named after the type."""
     decl = call.decl
     assert isinstance(decl, ast.ControlDecl | ast.ParserDecl)
     instance = Instance(decl, join_name(parent.path, decl.name), parent)
@@ -251,7 +251,7 @@ def apply_calls(instance: Instance) -> Iterator[ast.Call]:
 
 
 def table_actions(table: ast.TableDecl) -> Iterator[ast.ActionRef]:
-    """All references to actions in a table: the list, the default, the entries."""
+    """Yield all references to actions in a table: the list, the default, the entries."""
     yield from table.actions
     if table.default_action is not None:
         yield table.default_action

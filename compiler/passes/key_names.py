@@ -9,7 +9,8 @@ from compiler.types import types as ty
 
 
 def key_name(key: ast.TableKey) -> str:
-    """`@name`'s value, else the expression as a path: `hdr.ipv4.$valid$`, `m[1].f`, `x[7:0]`.
+    """Return `@name`'s value, else the expression as a path: `hdr.ipv4.$valid$`, `m[1].f`,
+    `x[7:0]`.
 
     Raises `CompileError` for an expression too complex to name, which then needs a `@name`.
     """

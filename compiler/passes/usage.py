@@ -87,7 +87,7 @@ def _candidates(decl: ast.Decl, *, top: bool = False) -> Iterator[tuple[ast.Decl
 
 
 def _in_bodies(bodies: list[ast.Node]) -> Iterator[tuple[ast.Decl, str]]:
-    """Those among statements; what a `for (x in ...)` declares need not be used."""
+    """Yield the candidates among statements; what a `for (x in ...)` declares need not be used."""
     nodes = list(below(bodies))
     loops = {node.var for node in nodes if isinstance(node, ast.ForIn)}
     for node in nodes:
@@ -101,7 +101,9 @@ def _type_params(decl: _Generic) -> Iterator[tuple[ast.Decl, str]]:
 
 
 def is_needed(instance: ast.InstanceDecl, control: ast.ControlDecl) -> bool:
-    """Whether anything names an instance, reads into variables that nothing else names aside."""
+    """Return whether anything names an instance, reads into variables that nothing else names
+    aside.
+    """
     nodes = list(below(control))
     named: dict[int, int] = {}
     for node in nodes:

@@ -29,7 +29,7 @@ _TIMEOUT_S = 60
 
 
 def preprocess(source: Path, include_dirs: Sequence[Path], defines: Sequence[str]) -> str:
-    """Text of `source` after preprocessing, with line markers.
+    """Return the text of `source` after preprocessing, with line markers.
 
     `defines` are `NAME` or `NAME=VALUE`. Raises `CompileError` where the file can't be read, a
     definition is malformed, no preprocessor is installed, or the preprocessor reports errors.

@@ -75,7 +75,7 @@ class Token:
 
 
 def tokenize(text: str, file: str, read_source: ReadSource = lambda _: None) -> list[Token]:
-    """Tokens of `text`, closed by one of kind "end".
+    """Return the tokens of `text`, closed by one of kind "end".
 
     `read_source` returns the text of a file named in a line marker, or None where columns can't
     be corrected (built-in text). Raises `CompileError` at a string that is not closed.
@@ -137,7 +137,9 @@ class _Columns:
         self._next = 0
 
     def of(self, file: str, line: int, column: int, value: str) -> int:
-        """Column of token `value` in the user's file. Called in the order of the tokens."""
+        """Return the column of token `value` in the user's file. Called in the order of the
+        tokens.
+        """
         if self._at != (file, line):
             self._at = (file, line)
             self._line = self._source(file).get(line, [])
@@ -158,7 +160,7 @@ class _Columns:
 
 
 def _by_line(text: str) -> dict[int, list[tuple[str, int]]]:
-    """Texts and columns of the tokens of each line of a source file."""
+    """Return the texts and columns of the tokens of each line of a source file."""
     lines: dict[int, list[tuple[str, int]]] = {}
     for line, column, value in _raw_tokens(text):
         lines.setdefault(line, []).append((value, column))
@@ -184,7 +186,7 @@ _BASES = {"x": 16, "o": 8, "b": 2, "d": 10}
 
 
 def parse_integer(text: str) -> tuple[int, int | None, bool]:
-    """Value, width (None: `int`) and signedness of an integer literal such as `8w0x1F`.
+    """Return the value, width (None: `int`) and signedness of an integer literal such as `8w0x1F`.
 
     Raises ValueError where no digit is left.
     """

@@ -25,7 +25,7 @@ class Parser(TableParser):
     """Top-level declarations."""
 
     def program(self) -> ast.Program:
-        """All declarations up to the end of the tokens."""
+        """Parse all declarations up to the end of the tokens."""
         program = ast.Program(self._pos, [])
         while self._kind != "end":
             start = self._index
@@ -40,7 +40,7 @@ class Parser(TableParser):
         return program
 
     def declaration(self) -> ast.Decl:
-        """One top-level declaration."""
+        """Parse one top-level declaration."""
         annotations = self._annotations()
         declare = self._declarations().get(self._kind)
         if declare is not None and not (
@@ -180,7 +180,9 @@ class Parser(TableParser):
         return method
 
     def _extern_object_ahead(self) -> bool:
-        """`Name {`, `Name;` or `Name<T> {`, as opposed to `Type name(...)`."""
+        """Return whether `Name {`, `Name;` or `Name<T> {` follows, as opposed to `Type
+        name(...)`.
+        """
         if self._kind not in NAME_KINDS:
             return False
         ahead = 1

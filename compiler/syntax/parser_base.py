@@ -113,7 +113,7 @@ class ParserBase(ABC):
             return None
 
     def _touches_next(self) -> bool:
-        """Whether no space stands between the current token and the next one."""
+        """Return whether no space stands between the current token and the next one."""
         return self._tok.end == self._peek().start
 
     # ------------------------------------------------------------ names and scopes
@@ -143,7 +143,7 @@ class ParserBase(ABC):
         return token.kind in NAME_KINDS and self._is_type_name(token.text)
 
     def _at_type(self) -> bool:
-        """Whether a type starts here, as far as the declarations so far tell."""
+        """Return whether a type starts here, as far as the declarations so far tell."""
         return self._kind in BASE_TYPES or self._at_type_name()
 
     def _name(self, what: str = "a name") -> Token:
@@ -157,7 +157,9 @@ class ParserBase(ABC):
     # ------------------------------------------------------------ recovery
 
     def _skip_statement(self, start: int) -> None:
-        """After an error: go behind the next `;` or balanced block, or before the closing `}`."""
+        """Recover from an error: go behind the next `;` or balanced block, or before the closing
+        `}`.
+        """
         depth = 0
         self._index = max(self._index, start)
         while self._kind != "end":
@@ -179,7 +181,7 @@ class ParserBase(ABC):
             self._advance()
 
     def _skip_declaration(self, start: int) -> None:
-        """After an error at top level: go to where the next declaration seems to start.
+        """Recover from an error at top level: go to where the next declaration seems to start.
 
         A declaration's keyword in the first column counts as a start even inside braces, so that
         one missing brace does not swallow the rest of the file.
@@ -234,7 +236,7 @@ class ParserBase(ABC):
         return self._unstructured(at.pos, name.text, body)
 
     def _pragma(self) -> ast.Annotation:
-        """`@pragma name words`: the words reach to the end of the line."""
+        """Parse `@pragma name words`: the words reach to the end of the line."""
         token = self._advance()
         tokens = tokenize(token.text[len("@pragma") :], token.pos.file)[:-1]
         if not tokens:

@@ -36,7 +36,7 @@ class ExpressionParser(ParserBase):
     # ------------------------------------------------------------ types
 
     def type_ref(self) -> ast.TypeRef:
-        """`typeRef`: any type, with `[size]` suffixes."""
+        """Parse `typeRef`: any type, with `[size]` suffixes."""
         ref = self._simple_type()
         while self._kind == "[":
             pos = self._advance().pos
@@ -86,7 +86,7 @@ class ExpressionParser(ParserBase):
         return width
 
     def type_args(self) -> list[ast.TypeRef]:
-        """`<T, ...>`; `_` and `void` are arguments too."""
+        """Parse `<T, ...>`; `_` and `void` are arguments too."""
         self._expect("<")
         args: list[ast.TypeRef] = []
         while self._kind != ">":
@@ -102,11 +102,11 @@ class ExpressionParser(ParserBase):
     # ------------------------------------------------------------ expressions
 
     def expression(self) -> ast.Expr:
-        """`expression`."""
+        """Parse `expression`."""
         return self._ternary(allow_greater=True)
 
     def _ternary(self, *, allow_greater: bool) -> ast.Expr:
-        """`cond ? then : otherwise`.
+        """Parse `cond ? then : otherwise`.
 
         In p4c's grammar `:` binds tighter than `?`, so `a ? x : b ? y : z` is
         `(a ? x : b) ? y : z`, unlike in C.
@@ -151,7 +151,7 @@ class ExpressionParser(ParserBase):
         return self._postfix(self._primary())
 
     def _cast(self) -> ast.Expr | None:
-        """`(type) operand`, or None with the cursor unmoved."""
+        """Parse `(type) operand`; None with the cursor unmoved where there is none."""
         start = self._index
         pos = self._advance().pos
         if self._at_type():
@@ -196,7 +196,7 @@ class ExpressionParser(ParserBase):
         return ast.Index(base.pos, base, first)
 
     def _generic_call(self, callee: ast.Expr) -> ast.Expr | None:
-        """`callee<types>(args)`; None where `<` is "less than"."""
+        """Parse `callee<types>(args)`; None where `<` is "less than"."""
         if not isinstance(callee, ast.Name | ast.Member):
             return None
         following = self._peek()
@@ -301,7 +301,7 @@ class ExpressionParser(ParserBase):
     # ------------------------------------------------------------ arguments, keysets
 
     def arguments(self) -> list[ast.Argument]:
-        """`(argument, ...)`, with the parentheses."""
+        """Parse `(argument, ...)`, with the parentheses."""
         self._expect("(")
         args: list[ast.Argument] = []
         while self._kind != ")":
@@ -319,7 +319,7 @@ class ExpressionParser(ParserBase):
         return args
 
     def keysets(self) -> list[ast.Expr]:
-        """`keysetExpression` up to (not including) the `:`; one item a key."""
+        """Parse `keysetExpression` up to (not including) the `:`; one item a key."""
         if self._kind == "(":
             start = self._index
             many = self._try(self._tuple_keyset)

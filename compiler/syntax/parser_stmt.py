@@ -26,7 +26,7 @@ class StatementParser(ExpressionParser):
     """Statements, blocks, and declarations that may stand among statements."""
 
     def block(self, annotations: list[ast.Annotation] | None = None) -> ast.Block:
-        """`{ statements }`; goes on after a wrong statement."""
+        """Parse `{ statements }`; go on after a wrong statement."""
         if annotations is None:
             annotations = self._annotations()
         start = self._expect("{")
@@ -186,7 +186,10 @@ class StatementParser(ExpressionParser):
     def _variable_or_instance(
         self, annotations: list[ast.Annotation]
     ) -> ast.VarDecl | ast.InstanceDecl | None:
-        """After `_starts_declaration`; None (nothing consumed) where it is `Type.member(...)`."""
+        """Parse a variable or instance, after `_starts_declaration`.
+
+        None (nothing consumed) where it is `Type.member(...)`.
+        """
         start = self._index
         ref = self._try(self.type_ref)
         if ref is not None and self._kind in NAME_KINDS:
@@ -206,7 +209,7 @@ class StatementParser(ExpressionParser):
         return None
 
     def _array_suffix(self, ref: ast.TypeRef) -> ast.TypeRef:
-        """`H name[4]` means `H[4] name`."""
+        """Parse the `[4]` of `H name[4]`, which means `H[4] name`."""
         while self._accept("["):
             size = self.expression()
             self._expect("]")
@@ -228,7 +231,7 @@ class StatementParser(ExpressionParser):
         return ast.InstanceDecl(name.pos, name.text, call, methods, annotations=annotations)
 
     def _initializer_methods(self) -> list[ast.Decl]:
-        """`{ functions and instances }` of an extern instance."""
+        """Parse `{ functions and instances }` of an extern instance."""
         self._expect("{")
         methods: list[ast.Decl] = []
         with self._scope():
@@ -244,7 +247,7 @@ class StatementParser(ExpressionParser):
         return methods
 
     def constant(self, annotations: list[ast.Annotation]) -> ast.ConstDecl:
-        """`const T name = init;`."""
+        """Parse `const T name = init;`."""
         self._expect("const")
         ref = self.type_ref()
         name = self._name()
@@ -256,7 +259,7 @@ class StatementParser(ExpressionParser):
         return ast.ConstDecl(name.pos, name.text, ref, init, annotations=annotations)
 
     def type_params(self) -> list[ast.TypeParam]:
-        """`<T, U>` or nothing; declares the names as types."""
+        """Parse `<T, U>` or nothing; declare the names as types."""
         params: list[ast.TypeParam] = []
         if not self._accept("<"):
             return params
@@ -270,7 +273,7 @@ class StatementParser(ExpressionParser):
         return params
 
     def parameters(self) -> list[ast.Parameter]:
-        """`(parameter, ...)`, with the parentheses."""
+        """Parse `(parameter, ...)`, with the parentheses."""
         self._expect("(")
         params: list[ast.Parameter] = []
         while self._kind != ")":

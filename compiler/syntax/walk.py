@@ -12,7 +12,7 @@ from compiler.syntax import ast
 
 
 def statements_of(stmt: ast.Stmt) -> Iterator[ast.Stmt]:
-    """`stmt` and all statements inside, in program order; what is never reached is left out.
+    """Yield `stmt` and all statements inside, in program order; what is never reached is left out.
 
     That is: branches and cases that constants rule out, and what follows a return on every path.
     An exit alone hides nothing, as in p4c, which only looks where a body has a return, too.
@@ -92,7 +92,9 @@ def _has_return(stmt: ast.Stmt) -> bool:
 
 
 def _ends(stmt: ast.Stmt) -> bool:
-    """Whether nothing behind `stmt` is reached, as far as p4c sees: of a switch it does not."""
+    """Return whether nothing behind `stmt` is reached, as far as p4c sees: of a switch it does
+    not.
+    """
     match stmt:
         case ast.Return() | ast.Exit():
             return True
@@ -106,7 +108,7 @@ def _ends(stmt: ast.Stmt) -> bool:
 
 
 def successors(state: ast.ParserState) -> list[str]:
-    """Names of the states that a parser's state may go to."""
+    """Return the names of the states that a parser's state may go to."""
     match state.transition:
         case ast.Name(name=name):
             return [name]
@@ -117,8 +119,9 @@ def successors(state: ast.ParserState) -> list[str]:
 
 
 def expressions_of(node: ast.Stmt | ast.Expr) -> Iterator[ast.Expr]:
-    """Expressions that stand directly in a statement (not in nested statements), with all of
-    their sub-expressions; for an expression: itself and its sub-expressions.
+    """Yield the expressions that stand directly in a statement, and their sub-expressions.
+
+    Those of nested statements are left out. For an expression: itself and its sub-expressions.
     """
     match node:
         case ast.Expr():
@@ -151,7 +154,7 @@ def _inside(expr: ast.Expr) -> Iterator[ast.Expr]:
 
 
 def children(expr: ast.Expr) -> list[ast.Expr]:
-    """Direct sub-expressions, in order of evaluation."""
+    """Return the direct sub-expressions, in order of evaluation."""
     match expr:
         case ast.Member(base=base):
             return [base]
@@ -194,7 +197,7 @@ PURE_CALLS = frozenset(
 
 
 def has_side_effects(expr: ast.Expr) -> bool:
-    """Whether evaluating `expr` runs code (a function, a table, a lookahead)."""
+    """Return whether evaluating `expr` runs code (a function, a table, a lookahead)."""
     return any(isinstance(e, ast.Call) and e.kind not in PURE_CALLS for e in expressions_of(expr))
 
 
@@ -205,7 +208,7 @@ _FIELDS: dict[type[ast.Node], tuple[str, ...]] = {}
 
 
 def below(node: object) -> Iterator[ast.Node]:
-    """All nodes of the tree at and below `node`."""
+    """Yield all nodes of the tree at and below `node`."""
     todo: list[object] = [node]
     while todo:
         current = todo.pop()

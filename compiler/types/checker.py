@@ -45,7 +45,7 @@ class Checker(MatchChecker):
         self._needs_main = needs_main
 
     def program(self, program: ast.Program) -> None:
-        """All declarations, in order. Errors go to the reporter."""
+        """Check all declarations, in order. Errors go to the reporter."""
         for decl in program.decls:
             with self._guard():
                 self.declaration(decl)
@@ -53,7 +53,7 @@ class Checker(MatchChecker):
         self._check_architecture_version()
 
     def _check_architecture_version(self) -> None:
-        """`V1MODEL_VERSION` selects one of the two forms that v1model.p4 has had."""
+        """Check `V1MODEL_VERSION`, which selects one of the two forms that v1model.p4 has had."""
         for decl in self.globals.here("__v1model_version"):
             if isinstance(decl, ast.ConstDecl) and decl.init.const_value is not None:
                 version = decl.init.const_value
@@ -85,7 +85,9 @@ class Checker(MatchChecker):
         )
 
     def declaration(self, decl: ast.Decl) -> None:
-        """One top-level declaration; raises `CompileError` at its first error outside of bodies."""
+        """Check one top-level declaration. Raises `CompileError` at its first error outside of
+        bodies.
+        """
         self.annotations(decl.annotations)
         match decl:
             case ast.ConstDecl() | ast.InstanceDecl():
@@ -163,7 +165,7 @@ class Checker(MatchChecker):
                 self._check_known(annotation)
 
     def _check_names(self, annotation: ast.Annotation, fields: Sequence[str]) -> None:
-        """Each name is that of something declared before; what it means is not asked."""
+        """Check that each name was declared before, whatever it means."""
         known = {*fields, *(kind.name for kind in self.match_kinds)}
         inside = [each for expr in annotation.exprs for each in expressions_of(expr)]
         for name in (each for each in inside if isinstance(each, ast.Name)):
@@ -292,7 +294,7 @@ class Checker(MatchChecker):
             self._fail(pos, f'parameter "{param.name}" of an extern can\'t have type {param.type}')
 
     def _refuse_same_names(self, decl: ast.ControlDecl | ast.ParserDecl) -> None:
-        """Type parameters and parameters of both kinds share one scope."""
+        """Refuse equal names among type parameters and both kinds of parameters: one scope."""
         seen: dict[str, Pos] = {}
         names: list[ast.Decl] = [*decl.type_params, *decl.params, *decl.ctor_params]
         for each in names:
@@ -443,7 +445,9 @@ class Checker(MatchChecker):
 
     @contextmanager
     def _block_scope(self, decl: ast.ControlDecl | ast.ParserDecl) -> Iterator[None]:
-        """Parameters, and inside of them (they may be hidden) the local declarations."""
+        """Open the scope of parameters, and inside it, able to hide them, that of local
+        declarations.
+        """
         with self._nested():
             self._declare_params(decl.params)
             self._declare_params(decl.ctor_params)

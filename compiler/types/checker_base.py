@@ -169,5 +169,5 @@ def describe(decl: ast.Decl) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """`1 argument`, `2 arguments`."""
+    """Format a number with its noun: `1 argument`, `2 arguments`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

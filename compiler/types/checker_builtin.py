@@ -42,7 +42,7 @@ class BuiltinChecker(ExpressionChecker):
     def header_method(
         self, call: ast.Call, callee: ast.Member, given: ty.Header | ty.HeaderUnion
     ) -> None:
-        """`isValid`, `setValid`, `setInvalid`."""
+        """Check `isValid`, `setValid`, `setInvalid`."""
         kind = _HEADER_METHODS.get(callee.member)
         if kind is None or (isinstance(given, ty.HeaderUnion) and kind is not CallKind.IS_VALID):
             self._no_method(callee, given, list(_HEADER_METHODS))
@@ -53,7 +53,7 @@ class BuiltinChecker(ExpressionChecker):
         call.type = ty.BOOL if kind is CallKind.IS_VALID else ty.VOID
 
     def stack_method(self, call: ast.Call, callee: ast.Member, given: ty.Stack) -> None:
-        """`push_front(n)`, `pop_front(n)`."""
+        """Check `push_front(n)`, `pop_front(n)`."""
         kind = _STACK_METHODS.get(callee.member)
         if given.is_array:
             self._no_method(callee, given, [])
@@ -71,7 +71,7 @@ class BuiltinChecker(ExpressionChecker):
         call.kind, call.type = kind, ty.VOID
 
     def size_method(self, call: ast.Call, callee: ast.Member, given: ty.Type) -> None:
-        """`minSizeInBits()` and its three sisters (spec section 9.1.1): constants."""
+        """Check `minSizeInBits()` and its three sisters (spec section 9.1.1): constants."""
         self._no_arguments(call, callee.member)
         measured = given.type if isinstance(given, ty.TypeName) else given
         largest = callee.member.startswith("max")
@@ -193,7 +193,9 @@ def _emittable(t: ty.Type) -> bool:
 
 
 def size_in_bits(t: ty.Type, *, largest: bool) -> int | None:
-    """Smallest or largest number of bits of a value of `t` in a packet; None if it has none."""
+    """Return the smallest or largest number of bits of a value of `t` in a packet; None if it has
+    none.
+    """
     t = ty.underlying(t)
     match t:
         case ty.Varbit():

@@ -81,7 +81,9 @@ class CallChecker(BuiltinChecker):
             self._fail(call.pos, f'"{callee.name}" is {describe(decl)}: it can\'t be called')
 
     def _not_itself(self, found: list[ast.Decl], name: str) -> list[ast.Decl]:
-        """Inside of an action `f`, a call of `f` means an outer `f`, if there is one."""
+        """Leave out the action `f` for a call inside of `f`, which means an outer `f`, if there is
+        one.
+        """
         if len(found) == 1 and any(each is found[0] for each in self._checking):
             scope: Scope | None = self._scope
             while scope is not None:
@@ -130,7 +132,7 @@ class CallChecker(BuiltinChecker):
         self.refuse_tables_in(call.binding)
 
     def refuse_tables_in(self, bindings: list[ast.Binding]) -> None:
-        """Arguments of actions can't apply tables."""
+        """Refuse arguments of actions that apply tables."""
         for binding in bindings:
             for inner in calls_in(binding.arg):
                 if inner.kind is CallKind.TABLE_APPLY:
@@ -409,7 +411,7 @@ class CallChecker(BuiltinChecker):
     def match_arguments(
         self, pos: Pos, name: str, params: tuple[ty.Param, ...], args: list[ast.Argument]
     ) -> list[tuple[ty.Param, ast.Expr | None]]:
-        """Each parameter with its argument (None: left out), checked but not converted."""
+        """Return each parameter with its argument (None: left out), checked but not converted."""
         named = [arg for arg in args if arg.name is not None]
         if named and len(named) != len(args):
             self._fail(pos, f"arguments of {name} are given either all by name or all by place")
@@ -529,7 +531,7 @@ class CallChecker(BuiltinChecker):
 
 
 def calls_in(expr: ast.Expr | None) -> Iterator[ast.Call]:
-    """All calls inside of an expression."""
+    """Yield all calls inside of an expression."""
     match expr:
         case ast.Call():
             yield expr
@@ -567,7 +569,7 @@ def calls_in(expr: ast.Expr | None) -> Iterator[ast.Call]:
 
 
 def _only_optional(variable: ty.TypeVar, signature: Signature) -> bool:
-    """Whether only parameters that may be left out have the type variable in their type."""
+    """Return whether only parameters that may be left out have the type variable in their type."""
     probe = {variable: ty.VOID}
     users = [p for p in signature.params if ty.substitute(p.type, probe) != p.type]
     return bool(users) and all(
@@ -576,7 +578,7 @@ def _only_optional(variable: ty.TypeVar, signature: Signature) -> bool:
 
 
 def _accepts(params: list[ast.Parameter], args: list[ast.Argument]) -> bool:
-    """Whether a function can take these arguments, by their number and names."""
+    """Return whether a function can take these arguments, by their number and names."""
     if len(args) > len(params):
         return False
     given = {arg.name for arg in args if arg.name is not None}

@@ -44,7 +44,9 @@ class Converter(TypeChecker):
         return self.convert(self.value(expr), t, what)
 
     def assigned_value(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
-        """Like `value_of`, where a number may become a new type: in assignments (as in p4c)."""
+        """Convert as `value_of` does, but let a number become a new type, as p4c does in
+        assignments.
+        """
         checked = self.value(expr)
         of_number = isinstance(t, ty.NewType) and isinstance(ty.underlying(t), ty.Bit | ty.Int)
         if of_number and isinstance(checked.type, ty.InfInt):
@@ -119,7 +121,7 @@ class Converter(TypeChecker):
         return cast
 
     def fit(self, value: int, t: ty.Type, pos: Pos) -> int:
-        """`value` wrapped to `t`, with a warning if that changes it."""
+        """Wrap `value` to `t`, with a warning if that changes it."""
         wrapped = constants.wrap(value, t)
         if wrapped != value:
             text = f"value {value} does not fit in {t}, it becomes {wrapped}"
@@ -183,7 +185,7 @@ class Converter(TypeChecker):
         expr.type = t
 
     def as_list(self, expr: ast.ListExpr, t: ty.ListType) -> ast.Expr:
-        """`(list<T>){...}`: nothing becomes a list without a cast."""
+        """Check `(list<T>){...}`: nothing becomes a list without a cast."""
         expr.elements = [
             self.convert(element, t.element, f"element {i} of the list")
             for i, element in enumerate(expr.elements)
@@ -234,7 +236,7 @@ class Converter(TypeChecker):
         return expr, value
 
     def check_constant_of(self, expr: ast.Expr, t: ty.Type) -> ast.Expr:
-        """`expr` checked, converted to `t`, and known while compiling."""
+        """Check `expr`, convert it to `t`, and require that it is known while compiling."""
         checked = self.assigned_value(expr, t, "constant")
         if not is_compile_time(checked):
             self._fail(checked.pos, "this value must be known while compiling")
@@ -275,7 +277,7 @@ class Converter(TypeChecker):
 
 
 def is_untyped(expr: ast.Expr) -> bool:
-    """Whether `expr` is a list, struct or invalid header that has no declared type yet."""
+    """Return whether `expr` is a list, struct or invalid header that has no declared type yet."""
     match expr:
         case ast.ListExpr():
             return isinstance(expr.type, ty.Tuple)
@@ -295,7 +297,7 @@ def type_of(expr: ast.Expr) -> ty.Type:
 
 
 def is_compile_time(expr: ast.Expr) -> bool:
-    """Whether a checked expression is known while compiling (constructor parameters are)."""
+    """Return whether a checked expression is known while compiling (constructor parameters are)."""
     if expr.const_value is not None:
         return True
     match expr:
@@ -354,7 +356,7 @@ def constant_initializer(expr: ast.Expr) -> ast.Expr | None:
 
 
 def same_expression(a: ast.Expr, b: ast.Expr) -> bool:
-    """Whether two checked expressions are the same text, implicit casts aside."""
+    """Return whether two checked expressions are the same text, implicit casts aside."""
     while isinstance(a, ast.Cast) and a.implicit:
         a = a.operand
     while isinstance(b, ast.Cast) and b.implicit:

@@ -256,7 +256,9 @@ class ExpressionChecker(Converter):
         self._fixed_slice(expr, number.width)
 
     def _fixed_slice(self, expr: ast.Slice, width: int | None) -> None:
-        """`e[hi:lo]`; without a `width`, `e` is a constant `int`, with as many bits as asked."""
+        """Check `e[hi:lo]`; without a `width`, `e` is a constant `int` with as many bits as
+        needed.
+        """
         expr.hi, hi = self.check_constant_int(expr.hi, "upper bound of a slice")
         expr.lo, lo = self.check_constant_int(expr.lo, "lower bound of a slice")
         if lo < 0 or hi < 0:
@@ -334,7 +336,7 @@ class ExpressionChecker(Converter):
         return expr
 
     def _join(self, left: ast.Expr, right: ast.Expr, text: str) -> tuple[ast.Expr, ast.Expr]:
-        """Both operands converted to one type; `text` begins the message if there is none."""
+        """Convert both operands to one type; `text` begins the message if there is none."""
         a, b = type_of(left), type_of(right)
         if a == b:
             return left, right

@@ -10,7 +10,7 @@ from compiler.types import types as ty
 
 
 def mentions(t: ty.Type, kind: type[ty.Type], name: str) -> bool:
-    """Whether the declared type `name` of class `kind` occurs anywhere in `t`.
+    """Return whether the declared type `name` of class `kind` occurs anywhere in `t`.
 
     Signatures of controls and parsers count: a type that is specialised with one of them and
     occurs in its parameters would contain itself.
@@ -33,12 +33,12 @@ def mentions(t: ty.Type, kind: type[ty.Type], name: str) -> bool:
 
 
 def fits_in_tuple(t: ty.Type) -> bool:
-    """Whether a tuple can have an element of type `t`."""
+    """Return whether a tuple can have an element of type `t`."""
     return not isinstance(t, ty.Behaviour | ty.Void | ty.DontCare)
 
 
 def fits_in_array(t: ty.Type) -> bool:
-    """Whether there are arrays of `t`, beside stacks of headers and header unions."""
+    """Return whether there are arrays of `t`, beside stacks of headers and header unions."""
     match ty.underlying(t):
         case ty.Struct() as struct:
             return all(fits_in_array(each.type) for each in struct.fields)
@@ -51,7 +51,7 @@ def fits_in_array(t: ty.Type) -> bool:
 
 
 def fits_in_value_set(t: ty.Type) -> bool:
-    """Whether the control plane can fill a value set of `t`."""
+    """Return whether the control plane can fill a value set of `t`."""
     match ty.underlying(t):
         case ty.Struct() as struct:
             return all(fits_in_value_set(each.type) for each in struct.fields)
@@ -62,14 +62,14 @@ def fits_in_value_set(t: ty.Type) -> bool:
 
 
 def has_block_body(t: ty.Type) -> bool:
-    """Whether `t` is one control or parser, with its body, rather than a type of them."""
+    """Return whether `t` is one control or parser, with its body, rather than a type of them."""
     return isinstance(t, ty.Control | ty.Parser) and isinstance(
         t.decl, ast.ControlDecl | ast.ParserDecl
     )
 
 
 def flatten_lists(select: ast.Select) -> None:
-    """`select(a, {b, c})` with `(1, {2, 3})` is `select(a, b, c)` with `(1, 2, 3)`."""
+    """Flatten `select(a, {b, c})` with `(1, {2, 3})` to `select(a, b, c)` with `(1, 2, 3)`."""
     if len(select.exprs) < 2:
         return
     for at in reversed(range(len(select.exprs))):

@@ -105,7 +105,7 @@ class MatchChecker(InitializerChecker):
     # ------------------------------------------------------------ parser states
 
     def states(self, decl: ast.ParserDecl) -> None:
-        """All states of a parser; they may refer to each other in any order."""
+        """Check all states of a parser; they may refer to each other in any order."""
         table = self._context.states
         for each in decl.states:
             if each.name in table:
@@ -317,7 +317,9 @@ class MatchChecker(InitializerChecker):
         return decl
 
     def _bind_listed(self, ref: ast.ActionRef, decl: ast.ActionDecl) -> None:
-        """In `actions`: parameters with a direction are bound, the others come at run time."""
+        """Check a name in `actions`: parameters with a direction are bound, others come at run
+        time.
+        """
         assert decl.type is not None
         params = decl.type.params
         directed = tuple(p for p in params if p.direction is not ty.Direction.NONE)
@@ -571,7 +573,9 @@ def _matches_all(case: ast.SelectCase) -> bool:
 
 
 def _has_control_plane_name(expr: ast.Expr) -> bool:
-    """Whether a key's name follows from its expression: a path, `isValid()`, slice or constant."""
+    """Return whether a key's name follows from its expression: a path, `isValid()`, slice or
+    constant.
+    """
     match expr:
         case ast.Name() | ast.IntLiteral() | ast.BoolLiteral():
             return True

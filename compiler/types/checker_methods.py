@@ -84,7 +84,7 @@ class InitializerChecker(StatementChecker):
 
 
 def _difference(given: ty.Function, declared: ast.MethodDecl, made: ty.Extern) -> str:
-    """How a definition differs from the abstract method; empty if it does not."""
+    """Return how a definition differs from the abstract method; empty if it does not."""
     if declared.type is None or made.decl is None:
         return ""
     of_class = {

@@ -35,7 +35,7 @@ class StatementChecker(CallChecker):
             self.statements(block.statements)
 
     def statements(self, statements: list[ast.Stmt]) -> None:
-        """Statements in the current scope; goes on after a wrong one."""
+        """Check statements in the current scope; go on after a wrong one."""
         for each in statements:
             with self._guard():
                 self.stmt(each)
@@ -134,7 +134,7 @@ class StatementChecker(CallChecker):
             decl.init = self.assigned_value(decl.init, declared, f'initial value of "{decl.name}"')
 
     def constant(self, decl: ast.ConstDecl) -> None:
-        """`const T name = value;`"""
+        """Check `const T name = value;`."""
         declared = self.resolve(decl.type_ref)
         if isinstance(declared, ty.Behaviour | ty.Void | ty.DontCare):
             self._fail(decl.type_ref.pos, f"a constant can't have type {declared}")
@@ -142,7 +142,7 @@ class StatementChecker(CallChecker):
         decl.init = self.check_constant_of(decl.init, declared)
 
     def instance(self, decl: ast.InstanceDecl) -> None:
-        """`T(args) name;`"""
+        """Check `T(args) name;`."""
         decl.type = self.construct(decl.call)
         self.initializer(decl)
         if self._context.kind == "program" and isinstance(decl.type, ty.Parser | ty.Control):
@@ -302,7 +302,7 @@ class StatementChecker(CallChecker):
 
 
 def always_returns(stmt: ast.Stmt) -> bool:
-    """Whether control never goes past `stmt`: every path ends in return or exit."""
+    """Return whether control never goes past `stmt`: every path ends in return or exit."""
     match stmt:
         case ast.Return() | ast.Exit():
             return True

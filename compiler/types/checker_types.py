@@ -83,7 +83,7 @@ class TypeChecker(CheckerBase, ABC):
         return element
 
     def require_error_type(self, pos: Pos) -> None:
-        """`error` exists once some `error { ... }` has been declared."""
+        """Require the type `error`, which exists once some `error { ... }` has been declared."""
         if not self.errors:
             self._fail(pos, '"error" is not declared yet: #include <core.p4>')
 
@@ -211,7 +211,7 @@ class TypeChecker(CheckerBase, ABC):
     def _check_field(
         self, decl: ast.StructLikeDecl, each: ast.FieldDecl, t: ty.Type, pos: Pos | None = None
     ) -> None:
-        """`pos` is where type arguments made the field's type `t`, if they did."""
+        """Check a field of type `t`; `pos` is where type arguments made that type, if they did."""
         base = ty.underlying(t)
         allowed: tuple[type[ty.Type], ...]
         match decl:
@@ -287,7 +287,7 @@ class TypeChecker(CheckerBase, ABC):
 
     @abstractmethod
     def check_constant_of(self, expr: ast.Expr, t: ty.Type) -> ast.Expr:
-        """`expr` checked, converted to `t` and constant."""
+        """Check `expr`, convert it to `t`, and require that it is constant."""
 
     # ------------------------------------------------------------ parameters
 
@@ -353,7 +353,7 @@ class TypeChecker(CheckerBase, ABC):
 
 
 def type_params_of(decl: TypeDecl) -> list[ast.TypeParam]:
-    """Type parameters of a type's declaration (typedefs, enums and such have none)."""
+    """Return the type parameters of a type's declaration (typedefs, enums and such have none)."""
     match decl:
         case ast.EnumDecl() | ast.TypedefDecl() | ast.NewtypeDecl() | ast.TypeParam():
             return []

@@ -18,7 +18,7 @@ class ConstantError(ValueError):
 
 
 def limits(t: ty.Type) -> tuple[int, int] | None:
-    """Smallest and largest value of a sized number type; None for others."""
+    """Return the smallest and largest value of a sized number type; None for others."""
     match t:
         case ty.Bit(width):
             return 0, (1 << width) - 1
@@ -29,7 +29,7 @@ def limits(t: ty.Type) -> tuple[int, int] | None:
 
 
 def wrap(value: int, t: ty.Type) -> int:
-    """`value` modulo the range of `t`: what a cast to `t` gives."""
+    """Return `value` modulo the range of `t`: what a cast to `t` gives."""
     match t:
         case ty.Bit(width):
             return value & ((1 << width) - 1)
@@ -49,7 +49,7 @@ def saturate(value: int, t: ty.Type) -> int:
 
 
 def unary(op: UnaryOp, value: int | bool, t: ty.Type) -> int | bool:
-    """Value of `op value`, of type `t`."""
+    """Return the value of `op value`, of type `t`."""
     match op:
         case UnaryOp.NOT:
             return not value
@@ -62,7 +62,7 @@ def unary(op: UnaryOp, value: int | bool, t: ty.Type) -> int | bool:
 
 
 def compare(op: BinaryOp, left: int | bool | str, right: int | bool | str) -> bool | None:
-    """Value of a comparison; None where `op` is none or the operands have no order."""
+    """Return the value of a comparison; None where `op` is none or the operands have no order."""
     if op is BinaryOp.EQ:
         return left == right
     if op is BinaryOp.NE:
@@ -83,7 +83,7 @@ def compare(op: BinaryOp, left: int | bool | str, right: int | bool | str) -> bo
 
 
 def arithmetic(op: BinaryOp, left: int, right: int, t: ty.Type) -> int:
-    """Value of `left op right` of type `t` (the left operand's type for shifts).
+    """Return the value of `left op right` of type `t` (the left operand's type for shifts).
 
     Not for `++`, comparisons and logic. Raises `ConstantError` for division by zero, negative
     operands of `/` and `%`, negative shift distances and absurd shifts of `int`.
@@ -135,7 +135,7 @@ def _shift(op: BinaryOp, left: int, right: int, t: ty.Type) -> int:
 
 
 def concat(left: int, left_type: ty.Type, right: int, right_type: ty.Type) -> int:
-    """Value of `left ++ right`; both types are sized."""
+    """Return the value of `left ++ right`; both types are sized."""
     left_width, right_width = ty.width_of(left_type) or 0, ty.width_of(right_type) or 0
     raw = (left & ((1 << left_width) - 1)) << right_width | (right & ((1 << right_width) - 1))
     total = left_width + right_width
@@ -143,5 +143,5 @@ def concat(left: int, left_type: ty.Type, right: int, right_type: ty.Type) -> in
 
 
 def slice_bits(value: int, hi: int, lo: int) -> int:
-    """Value of `value[hi:lo]`, unsigned."""
+    """Return the value of `value[hi:lo]`, unsigned."""
     return (value >> lo) & ((1 << (hi - lo + 1)) - 1)

@@ -38,7 +38,7 @@ class Scope:
         return self._names.get(name, [])
 
     def lookup(self, name: str) -> list[ast.Decl]:
-        """Innermost declarations of `name`: one, or several overloads, or none.
+        """Return the innermost declarations of `name`: one, or several overloads, or none.
 
         Overloads of functions at outer levels are hidden by any inner declaration.
         """
@@ -51,7 +51,7 @@ class Scope:
         return []
 
     def visible(self) -> Iterable[ast.Decl]:
-        """All declarations that can be named here, innermost first."""
+        """Yield all declarations that can be named here, innermost first."""
         scope: Scope | None = self
         while scope is not None:
             for decls in scope._names.values():
@@ -65,7 +65,7 @@ def overload_key(decl: ast.MethodDecl | ast.FunctionDecl) -> tuple[str, ...]:
 
 
 def suggestion(name: str, candidates: Iterable[str]) -> str:
-    """`; did you mean "x"?` if a candidate is close to `name`, else nothing."""
+    """Return `; did you mean "x"?` if a candidate is close to `name`, else nothing."""
     pool = sorted({c for c in candidates if not c.startswith("__")})
     lowered = {c.lower(): c for c in pool}
     close = get_close_matches(name, pool, n=1, cutoff=0.6)

@@ -403,7 +403,7 @@ Substitution = Mapping[TypeVar, Type]
 
 
 def substitute(t: Type, binding: Substitution) -> Type:
-    """`t` with type variables replaced. Needed to lower the body of a generic function."""
+    """Return `t` with type variables replaced. Needed to lower the body of a generic function."""
     if not binding:
         return t
 
@@ -440,7 +440,7 @@ def substitute(t: Type, binding: Substitution) -> Type:
 
 
 def substitute_param(param: Param, binding: Substitution) -> Param:
-    """`param` with type variables replaced in its type."""
+    """Return `param` with type variables replaced in its type."""
     return replace(param, type=substitute(param.type, binding))
 
 
@@ -452,7 +452,8 @@ def underlying(t: Type) -> Type:
 
 
 def width_of(t: Type) -> int | None:
-    """Width in bits of a scalar or of a fixed aggregate; None where it has none (varbit: max).
+    """Return the width in bits of a scalar or of a fixed aggregate; None where it has none (varbit:
+    max).
 
     Unions count their widest member, as `maxSizeInBits` does; validity bits count nothing.
     """

@@ -56,7 +56,7 @@ def unify(wanted: ty.Type, given: ty.Type, bindings: Bindings) -> bool:
 def unify_signatures(
     wanted: ty.Parser | ty.Control, given: ty.Parser | ty.Control, bindings: Bindings
 ) -> bool:
-    """Whether a parser or control has the parameters that a type asks for."""
+    """Return whether a parser or control has the parameters that a type asks for."""
     if len(wanted.params) != len(given.params):
         return False
     return all(
@@ -88,12 +88,14 @@ def _bind(variable: ty.TypeVar, given: ty.Type, bindings: Bindings) -> bool:
 
 
 def is_number(t: ty.Type) -> bool:
-    """Whether arithmetic is defined on `t`."""
+    """Return whether arithmetic is defined on `t`."""
     return isinstance(t, ty.Bit | ty.Int | ty.InfInt)
 
 
 def converts(given: ty.Type, wanted: ty.Type) -> bool:
-    """Whether a value of type `given` can stand where `wanted` is needed (lists not included)."""
+    """Return whether a value of type `given` can stand where `wanted` is needed (lists not
+    included).
+    """
     if given == wanted:
         return True
     match given, wanted:
@@ -108,7 +110,7 @@ def converts(given: ty.Type, wanted: ty.Type) -> bool:
 
 
 def castable(given: ty.Type, wanted: ty.Type) -> bool:
-    """Whether an explicit cast from `given` to `wanted` is legal (spec section 8.11.1)."""
+    """Return whether an explicit cast from `given` to `wanted` is legal (spec section 8.11.1)."""
     if given == wanted:
         return True
     match given, wanted:
@@ -135,7 +137,7 @@ def castable(given: ty.Type, wanted: ty.Type) -> bool:
 
 
 def has_default(t: ty.Type) -> bool:
-    """Whether `...` can make a value of `t` (spec section 7.3)."""
+    """Return whether `...` can make a value of `t` (spec section 7.3)."""
     t = ty.underlying(t)
     match t:
         case ty.StructLike():

@@ -34,14 +34,14 @@ def warn_actions(nodes: Sequence[ast.Node], reporter: Reporter) -> None:
 
 
 def _uses(nodes: Sequence[ast.Node]) -> Counter[ast.Node]:
-    """How often variables and parameters are named."""
+    """Return how often variables and parameters are named."""
     kinds = (ast.VarDecl, ast.Parameter)
     names = (node.decl for node in nodes if isinstance(node, ast.Name))
     return Counter(decl for decl in names if isinstance(decl, kinds))
 
 
 def _only_written(nodes: Sequence[ast.Node], uses: Counter[ast.Node]) -> set[ast.Node]:
-    """Variables that are named nowhere but as the left side of assignments."""
+    """Return the variables that are named nowhere but as the left side of assignments."""
     written: Counter[ast.Node] = Counter()
     for node in nodes:
         target = _assigned(node)
@@ -60,7 +60,7 @@ def _assigned(node: ast.Node) -> ast.VarDecl | None:
 def _going(
     nodes: Sequence[ast.Node], read: set[ast.Node]
 ) -> dict[ast.Node, list[ast.Parameter | None]]:
-    """Where parameters go as they are: into a parameter of an action, or (None) to nobody."""
+    """Return where parameters go unchanged: into a parameter of an action, or (None) nowhere."""
     found: dict[ast.Node, list[ast.Parameter | None]] = {}
     for node in nodes:
         target = _assigned(node)

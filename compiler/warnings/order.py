@@ -45,7 +45,7 @@ def outputs(call: ast.Call) -> list[ast.Expr]:
 
 
 def _overlap(left: ast.Expr, right: ast.Expr) -> bool:
-    """Whether two l-values may share something: one is, or may be, a part of the other."""
+    """Return whether two l-values may share something: one is, or may be, a part of the other."""
     one, other = _path(left), _path(right)
     if one is None or other is None or one[0] is not other[0]:
         return False

@@ -28,7 +28,7 @@ def warn_parser(decl: ast.ParserDecl, reporter: Reporter, *, needed: bool) -> No
 
 
 def _reached(states: dict[str, ast.ParserState]) -> set[str]:
-    """Names of states that some packet may reach, as far as constants tell."""
+    """Return the names of states that some packet may reach, as far as constants tell."""
     reached, todo = {"start"}, ["start"]
     while todo:
         state = states.get(todo.pop())
@@ -71,7 +71,9 @@ def _select(select: ast.Select, reporter: Reporter) -> None:
 
 
 def _decides_nothing(cases: list[ast.SelectCase], *, changed: bool) -> bool:
-    """Whether the default case, the last one, is all that is left of cases to the same state."""
+    """Return whether the default case, the last one, is all that is left of cases to the same
+    state.
+    """
     *others, default = cases
     if not all(isinstance(e, ast.Expr) and _known(e) for case in others for e in case.keysets):
         return changed and not others
@@ -96,7 +98,7 @@ def _matches_all(case: ast.SelectCase) -> bool:
 
 
 def _possible(select: ast.Select) -> list[ast.SelectCase]:
-    """Cases that may be taken: all, unless what is selected by is constant."""
+    """Return the cases that may be taken: all, unless what is selected by is constant."""
     if not all(is_constant(expr) for expr in select.exprs):
         return select.cases
     found = []
@@ -110,7 +112,7 @@ def _possible(select: ast.Select) -> list[ast.SelectCase]:
 
 
 def _contains(case: ast.SelectCase, select: ast.Select) -> bool | None:
-    """Whether a case matches constants; None if that is not known."""
+    """Return whether a case matches constants; None if that is not known."""
     if _matches_all(case):
         return True
     results = [_matches(k, e) for k, e in zip(case.keysets, select.exprs, strict=False)]

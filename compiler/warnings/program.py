@@ -67,7 +67,7 @@ def _is_users(decl: ast.Decl) -> bool:
 
 
 def _tables(decls: list[ast.Decl], nodes: Iterable[ast.Node]) -> list[ast.TableDecl]:
-    """Tables of `decls` that are applied, as far as names among `nodes` tell."""
+    """Return the tables of `decls` that are applied, as far as names among `nodes` tell."""
     used = {node.decl for node in nodes if isinstance(node, ast.Name)}
     return [
         table
@@ -86,7 +86,9 @@ def _applied(nodes: Iterable[ast.Node]) -> set[ast.Node]:
 
 
 def _needed(nodes: Mapping[ast.Decl, Iterable[ast.Node]]) -> list[ast.Decl]:
-    """Top-level declarations that `main` and externs at top level need, in the file's order."""
+    """Return the top-level declarations that `main` and externs at top level need, in the file's
+    order.
+    """
     found: set[ast.Node] = set()
     todo: list[ast.Decl] = [
         decl

@@ -68,5 +68,5 @@ class Silenced:
             self._places |= {(pos, kind) for pos in places for kind in kinds}
 
     def hides(self, diagnostic: Diagnostic) -> bool:
-        """Whether a warning is one of them."""
+        """Return whether a warning is one of them."""
         return (diagnostic.pos, diagnostic.code) in self._places

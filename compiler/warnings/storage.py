@@ -134,7 +134,7 @@ class Storage:
 
 
 def union(sets: Iterable[int]) -> int:
-    """All that is in any of some sets of bits."""
+    """Return all that is in any of some sets of bits."""
     total = 0
     for each in sets:
         total |= each
@@ -142,12 +142,12 @@ def union(sets: Iterable[int]) -> int:
 
 
 def bits_of(places: Iterable[Place]) -> int:
-    """All scalars of some places."""
+    """Return all scalars of some places."""
     return union(place.bits for place in places)
 
 
 def headers_of(places: Iterable[Place]) -> int:
-    """All headers in some places."""
+    """Return all headers in some places."""
     return union(place.headers for place in places)
 
 
@@ -168,5 +168,5 @@ def element(places: Iterable[Place], index: int) -> list[Place]:
 
 
 def all_elements(places: Iterable[Place]) -> list[Place]:
-    """All elements of each."""
+    """Return all elements of each."""
     return [each for place in places for each in place.elements]

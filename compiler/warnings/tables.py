@@ -29,7 +29,7 @@ def _keys(table: ast.TableDecl, reporter: Reporter) -> None:
 
 
 def is_constant(expr: ast.Expr) -> bool:
-    """Whether the value of `expr` is known to the compiler."""
+    """Return whether the value of `expr` is known to the compiler."""
     if isinstance(expr, ast.Cast):
         return is_constant(expr.operand)
     members = (ast.MemberKind.ENUM_MEMBER, ast.MemberKind.ERROR_MEMBER)
@@ -50,7 +50,9 @@ def _size(table: ast.TableDecl, reporter: Reporter) -> None:
 
 
 def _priorities(table: ast.TableDecl, reporter: Reporter) -> None:
-    """Entries with the same priority, and the first that is not where its priority says."""
+    """Warn of entries with the same priority, and of the first that is out of its priority's
+    order.
+    """
     entries = table.entries or []
     for name in BMV2_UNKNOWN:
         found = table.prop(name)

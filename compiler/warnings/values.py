@@ -148,7 +148,7 @@ class Values(ABC):
         self._warn(expr.pos, f"{_text(expr)} may be uninitialized", "uninitialized-use")
 
     def _is_set_union(self, place: Place) -> bool:
-        """Whether one of a union's headers has a value: then the union has."""
+        """Return whether one of a union's headers has a value: then the union has."""
         if isinstance(place.type, ty.HeaderUnion):
             return any(not self._state.unset & each.bits for each in place.parts)
         if isinstance(place.type, ty.Stack) and isinstance(place.type.element, ty.HeaderUnion):
@@ -167,7 +167,7 @@ class Values(ABC):
     # ------------------------------------------------------------ places
 
     def _places(self, expr: ast.Expr) -> list[Place]:
-        """Where a header may be: all elements of a stack whose index is not known."""
+        """Return the places of a header: all elements of a stack whose index is not known."""
         match expr:
             case ast.Name():
                 place = self._storage.of(expr.decl)
@@ -272,7 +272,7 @@ class Values(ABC):
             self._validity_of_places(part, same)
 
     def _copy_all(self, to: Place, places: Sequence[Place]) -> None:
-        """All that is known of a value to a place of the same type, scalar by scalar."""
+        """Copy all that is known of a value to a place of the same type, scalar by scalar."""
         if len(places) != 1 or places[0].type != to.type:
             return
         source, state = places[0], self._state

@@ -39,7 +39,7 @@ class Fault:
         return (_UNDONE[self.words[0]], *self.words[1:])
 
     def __str__(self) -> str:
-        """As the user may write it."""
+        """Format the fault as the user may write it."""
         lasts = "" if self.lasts_s is None else f" for {self.lasts_s:g} s"
         return f"at step {self.step}: {' '.join(self.words)}{lasts}"
 

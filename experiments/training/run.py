@@ -284,7 +284,7 @@ class _Faults:
             thread.join()
 
     def reached(self, step: int) -> None:
-        """Rank 0 is at this step now."""
+        """Take note that rank 0 is at this step now."""
         self._step = step
         while self._waiting and self._waiting[0].step <= step:
             thread = threading.Thread(target=self._happen, args=(self._waiting.pop(0),))

@@ -72,7 +72,7 @@ class Calls:
         """Take the exponent that all agreed on."""
 
     def done(self, tag: int) -> None:
-        """All of a call was taken."""
+        """Handle that all of a call was taken."""
 
 
 def _prepare(module: Any) -> None:

@@ -62,7 +62,7 @@ def to_floats(sums: Integers, agreed: Exponents, lanes: int, ranks: int) -> Floa
 
 
 def _bits(ranks: int) -> int:
-    """Bits of an integer's magnitude, so that `ranks` of them fit 30."""
+    """Return the bits of an integer's magnitude such that the sum of `ranks` fits 30."""
     return _INT_BITS - (ranks - 1).bit_length()
 
 

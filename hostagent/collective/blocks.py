@@ -63,7 +63,7 @@ class BlockCalls:
         """Take a block of a rank's."""
 
     def complete(self) -> None:
-        """All blocks are there, and the own ones were sent."""
+        """Handle that all blocks are there, and the own ones were sent."""
 
 
 def _prepare(module: Any) -> None:

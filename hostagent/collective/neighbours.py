@@ -140,7 +140,7 @@ class Neighbours:
         return self._next, self._previous
 
     def _check(self, deadline: float, whom: int) -> None:
-        """Nothing has moved for a while: raise if it is not to be waited for any longer."""
+        """Raise if nothing has moved for so long that waiting is over."""
         if self._interrupted:
             raise CollectiveError(f"rank {self.rank}: the ring was interrupted")
         if time.monotonic() > deadline:

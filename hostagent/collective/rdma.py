@@ -407,7 +407,7 @@ class RdmaNeighbours(Neighbours):
 
 
 def _is_over(end: socket.socket) -> bool:
-    """Whether the other end of a connection, of which nothing is to come, has ended it."""
+    """Return whether the other end of a connection, of which nothing is to come, has ended it."""
     try:
         return not end.recv(1)
     except BlockingIOError:

@@ -57,7 +57,7 @@ class Slot:
     raw: Any
 
     def event(self, now: int, telemetry: Mapping[str, Any] | None = None, **fields: int) -> None:
-        """Something has happened: the fields of struct cc_event.
+        """Pass an event to the algorithm: the fields of struct cc_event.
 
         `telemetry`: those of struct cc_telemetry, what switches wrote into what is acknowledged.
         """

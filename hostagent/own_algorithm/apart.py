@@ -59,7 +59,7 @@ def apart(work: Callable[[], Result], *, seconds: float, what: str = "the header
 
 
 def _heard(source: int, until: float) -> bytes | None:
-    """All that comes until the other end is closed; None: it is not in time."""
+    """Read all that comes until the other end is closed; None: it was too late."""
     chunks: list[bytes] = []
     while True:
         left = until - time.monotonic()

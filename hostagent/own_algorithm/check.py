@@ -199,7 +199,7 @@ def _run(own: OwnAlgorithm, command: list[str]) -> subprocess.CompletedProcess[s
 
 
 def _of_compiler(own: OwnAlgorithm, said: str) -> OwnAlgorithmError:
-    """Its first error in the header; else its first."""
+    """Return the compiler's first error in the header; else its first."""
     found = [match for match in map(_COMPILER.match, said.splitlines()) if match]
     ours = [match for match in found if Path(match["file"]).resolve() == own.path.resolve()]
     if ours:

@@ -98,7 +98,7 @@ class Card:
         self._regions[rkey] = base
 
     def deregister(self, rkey: int) -> None:
-        """Peers can't use it any more."""
+        """Deregister memory: peers can't use it any more."""
         self._check(self.lib.rnic_deregister(self.handle, rkey))
         self._regions.pop(rkey, None)
 
@@ -216,7 +216,7 @@ class Card:
         return bool(self.lib.rnic_receive_on(*given))
 
     def advance(self, now: int) -> None:
-        """Time-outs due up to `now`."""
+        """Handle the time-outs due up to `now`."""
         self.lib.rnic_advance(self.handle, now)
 
     def transmit(self, now: int, interface: int = 0) -> Packet | None:
@@ -241,11 +241,13 @@ class Card:
         )
 
     def next_event(self, interface: int = 0) -> int:
-        """When `advance` has work or `transmit` may have a packet; NEVER: not by time alone."""
+        """Return when `advance` has work or `transmit` may have a packet; NEVER: not by time
+        alone.
+        """
         return int(self.lib.rnic_next_event_on(self.handle, interface))
 
     def set_pause(self, mask: int, interface: int = 0) -> None:
-        """Bit q: queue q may not send by that interface (PFC)."""
+        """Pause queues (PFC): with bit q, queue q may not send by that interface."""
         self.lib.rnic_set_pause_on(self.handle, interface, mask)
 
     def set_busy(self, until: int, interface: int = 0) -> None:

@@ -70,7 +70,7 @@ def without_code(text: str) -> str:
 
 
 def has_xdp() -> bool:
-    """Whether AF_XDP can be built in."""
+    """Return whether AF_XDP can be built in."""
     return XDP_HEADER.exists()
 
 

@@ -242,7 +242,7 @@ def _also(text: str) -> EndpointInterface:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line of the daemon; returns the exit code."""
+    """Run the command line of the daemon; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m hostagent.rnic.service")
     parser.add_argument("--interface", required=True)
     parser.add_argument("--ip", type=ipaddress.IPv4Address, required=True)

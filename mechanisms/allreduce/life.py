@@ -137,15 +137,15 @@ class Jobs:
         return self._written(self._all())
 
     def heard(self, messages: Iterable[DigestMessage], now: int) -> Learned | None:
-        """Switches tell nothing."""
+        """Do nothing: switches report nothing."""
         return None
 
     def elapsed(self, now: int) -> Learned | None:
-        """Nothing is ever due."""
+        """Do nothing: nothing is ever due."""
         return None
 
     def due(self) -> int | None:
-        """Nothing is ever due."""
+        """Return None: nothing is ever due."""
         return None
 
     def totals(self) -> dict[str, int]:

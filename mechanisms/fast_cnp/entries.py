@@ -350,7 +350,7 @@ class _Units:
         return min(max(speed, 1), SPEED_MAX)
 
     def asked(self, watch: Watch) -> dict[str, int]:
-        """Arguments of `ask_queue`; with an index, of `ask_far_queue`."""
+        """Return the arguments of `ask_queue`; with an index, of `ask_far_queue`."""
         gap = self.facts.ticks(watch.gap_ps)
         return {
             "unit": self._unit,
@@ -361,12 +361,12 @@ class _Units:
         }
 
     def own(self, watch: Watch) -> dict[str, int]:
-        """Arguments of `watch_queue`."""
+        """Return the arguments of `watch_queue`."""
         unit = self.facts.depth_cell_bytes or self.packet_bytes
         return {**self._common(watch), "depth_unit": unit}
 
     def far(self, watch: Watch, index: int) -> dict[str, int]:
-        """Arguments of `watch_far_queue`."""
+        """Return the arguments of `watch_far_queue`."""
         return {**self._common(watch), "index": index}
 
 

@@ -123,7 +123,9 @@ class SentWindow:
         return Continuity.CONTINUES
 
     def _unanswered(self, position: int) -> int:
-        """PSNs before `position` of READ requests that may still wait for their answers."""
+        """Return the PSNs before `position` of READ requests that may still wait for their
+        answers.
+        """
         most = _OUTSTANDING_READS * self._span
         return most if self._first is None else min(most, max(position - self._first, 0))
 

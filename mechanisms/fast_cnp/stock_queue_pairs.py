@@ -210,7 +210,7 @@ class StockQueuePairs:
         return self._learned(self.logic.take_changes())
 
     def routed(self, routes: Routes, now: int) -> Learned | None:
-        """Paths are these now; return which entries follow them."""
+        """Take the present paths; return the entries that follow them."""
         self._ways = _WaySwitches(self._topology, routes)
         return self._learned(dict(self.logic.answers()))
 

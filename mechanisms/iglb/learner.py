@@ -193,7 +193,7 @@ class PlannedPaths:
         return self._anew(now) if on else self._stop(now)
 
     def heard(self, messages: Iterable[DigestMessage], now: int) -> Learned | None:
-        """Switches tell nothing: do what is due."""
+        """Do what is due; switches report nothing."""
         return self.elapsed(now)
 
     def elapsed(self, now: int) -> Learned | None:
@@ -306,7 +306,7 @@ class PlannedPaths:
     def _turned(
         self, goal: Goal, before: InForce, failed: frozenset[str], now: int
     ) -> Learned | None:
-        """All follow the new plan; or all go back to the one before."""
+        """Switch all to the new plan, or all back to the one before."""
         without = failed & (goal.next.pins.switches | before.pins.switches)
         self._sweep_at = now + self._grace_ns
         if without:
@@ -384,7 +384,7 @@ class PlannedPaths:
         return self._turn
 
     def _done(self, step: Goal, now: int) -> Learned | None:
-        """All steps are written; go on with what came meanwhile."""
+        """Finish a goal whose steps are all written; go on with what came meanwhile."""
         if step.turn != self._turn:
             return None
         self._busy = 0

@@ -351,7 +351,7 @@ class Engine:
         )
 
     def add_script(self, packets: Sequence[tuple[int, int, int, bytes] | ScriptFrame]) -> None:
-        """Frames to be sent as they are: (node, interface, at_ps, bytes), or `ScriptFrame`s."""
+        """Add frames to send as they are: (node, interface, at_ps, bytes), or `ScriptFrame`s."""
         rows = self.ffi.new("struct sim_script_packet[]", max(1, len(packets)))
         keep = []
         for row, packet in zip(rows, packets, strict=False):
@@ -404,7 +404,7 @@ class Engine:
         return int(self.lib.sim_now(self.pointer))
 
     def take_punts(self) -> list[Punt]:
-        """Packets and digests for the controller since the last call."""
+        """Return the packets and digests for the controller since the last call."""
         rows = self.ffi.new("struct sim_punt[]", 64)
         punts: list[Punt] = []
         while n := self.lib.sim_take_punts(self.pointer, rows, 64):
@@ -424,7 +424,7 @@ class Engine:
         return Totals(**{name: int(getattr(found, name)) for name in Totals.__dataclass_fields__})
 
     def flow_stats(self, first: int, n: int) -> Rows:
-        """Statistics of flows `first` .. (`flow_stats_dtype`). Raises EngineError."""
+        """Return the statistics of flows `first` .. (`flow_stats_dtype`). Raises EngineError."""
         rows = np.zeros(n, dtype=self.flow_stats_dtype)
         if n:
             array = self.ffi.from_buffer("struct sim_flow_stats[]", rows.view(np.uint8))
@@ -519,15 +519,15 @@ class Engine:
         self.lib.sim_sample_rest(self.pointer)
 
     def take_queue_samples(self) -> Rows:
-        """Rows of struct sim_queue_sample since the last call, at most 65 536."""
+        """Return the rows of struct sim_queue_sample since the last call, at most 65 536."""
         return self._samples("queue")
 
     def take_link_samples(self) -> Rows:
-        """Rows of struct sim_link_sample since the last call, at most 65 536."""
+        """Return the rows of struct sim_link_sample since the last call, at most 65 536."""
         return self._samples("link")
 
     def take_flow_samples(self) -> Rows:
-        """Rows of struct sim_flow_sample since the last call, at most 65 536."""
+        """Return the rows of struct sim_flow_sample since the last call, at most 65 536."""
         return self._samples("flow")
 
     def _samples(self, kind: str) -> Rows:
@@ -544,12 +544,14 @@ class Engine:
         self._check(self.lib.sim_record_paths(self.pointer, most_rows))
 
     def path_rows(self) -> Rows:
-        """Rows of struct sim_path_row by flow, link and direction. Raises EngineError."""
+        """Return the rows of struct sim_path_row by flow, link and direction. Raises
+        EngineError.
+        """
         rows = self._recorded("path")
         return rows[np.lexsort((rows["direction"], rows["link"], rows["flow"]))]
 
     def gap_rows(self) -> Rows:
-        """Rows of struct sim_gap_row by flow and gap. Raises EngineError."""
+        """Return the rows of struct sim_gap_row by flow and gap. Raises EngineError."""
         rows = self._recorded("gap")
         return rows[np.lexsort((rows["gap_ns"], rows["flow"]))]
 
@@ -565,7 +567,10 @@ class Engine:
         return rows
 
     def flow_orders(self, first: int, n: int) -> Rows:
-        """In what order packets of flows `first` .. arrived: sim_flow_order. Raises EngineError."""
+        """Return the order in which packets of flows `first` .. arrived: sim_flow_order.
+
+        Raises EngineError.
+        """
         rows = np.zeros(n, dtype=self.dtype("flow_order"))
         if n:
             array = self.ffi.from_buffer("struct sim_flow_order[]", rows.view(np.uint8))
@@ -592,7 +597,9 @@ class Engine:
         self._check(self.lib.sim_tap(self.pointer, node, port, capacity))
 
     def take_tapped(self) -> list[Tapped]:
-        """Frames of all taps since the last call; a sent one has the time of its last bit."""
+        """Return the frames of all taps since the last call; a sent one has the time of its last
+        bit.
+        """
         rows = self.ffi.new("struct sim_tapped[]", 4096)
         frames: list[Tapped] = []
         while n := self.lib.sim_take_tapped(self.pointer, rows, 4096):
@@ -604,7 +611,7 @@ class Engine:
         return frames
 
     def tap_missed(self) -> int:
-        """Frames that no tap had room for."""
+        """Return the number of frames that no tap had room for."""
         return int(self.lib.sim_tap_missed(self.pointer))
 
 

@@ -32,7 +32,7 @@ class BuildError(Exception):
 
 
 def default_cache() -> Path:
-    """$WEFT_CACHE_DIR, else $XDG_CACHE_HOME/weft, else ~/.cache/weft."""
+    """Return $WEFT_CACHE_DIR, else $XDG_CACHE_HOME/weft, else ~/.cache/weft."""
     own = os.environ.get("WEFT_CACHE_DIR")
     if own:
         return Path(own)
@@ -42,7 +42,7 @@ def default_cache() -> Path:
 
 @cache
 def compiler() -> tuple[str, str]:
-    """Path and version of the C compiler."""
+    """Return the path and version of the C compiler."""
     path = shutil.which("gcc") or shutil.which("cc")
     if path is None:
         raise BuildError("no C compiler found", "gcc is needed (Debian: apt install gcc)")
@@ -55,10 +55,7 @@ def _headers() -> list[Path]:
 
 
 def build_c(code: str, *, cache_dir: Path | None = None, sanitize: bool = False) -> Path:
-    """Compiles the C text of a pipeline; returns the shared object in the cache.
-
-    Raises BuildError with the compiler's first error.
-    """
+    """Compile the C text of a pipeline; return the shared object in the cache."""
     gcc, version = compiler()
     flags = FLAGS + (SANITIZE if sanitize else ())
     digest = hashlib.sha256()

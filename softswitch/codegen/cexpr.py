@@ -73,7 +73,7 @@ class ExprGen(PlaceGen):
     # --- ranges -----------------------------------------------------------------------------
 
     def range(self, expr: Expr) -> Range:
-        """Bounds of an integer expression."""
+        """Return the bounds of an integer expression."""
         known = self._ranges.get(id(expr))
         if known is None or known[0] is not expr:
             known = (expr, self._range(expr))
@@ -126,7 +126,7 @@ class ExprGen(PlaceGen):
         return signed(place.bits) if place.signed else unsigned(place.bits)
 
     def register(self, name: str) -> tuple[int, int, int]:
-        """Index, bits per cell and size of a register array."""
+        """Return the index, bits per cell and size of a register array."""
         found = next(r for r in self.program.registers if r.name == name)
         return found.index, found.bits, found.size
 
@@ -138,7 +138,7 @@ class ExprGen(PlaceGen):
         return of
 
     def convert(self, value: Value, to: Repr) -> str:
-        """`value` in another representation; exact if it fits, else its low bits."""
+        """Return `value` in another representation; exact if it fits, else its low bits."""
         self._use(to)
         if value.repr == to:
             return value.code

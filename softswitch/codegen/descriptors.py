@@ -52,10 +52,7 @@ def _table(program: Bmv2Program, table: Table) -> str:
 
 
 def descriptors(program: Bmv2Program, max_header_bytes: int, structs: str) -> str:
-    """C for all descriptors and for the exported `weft_pipeline`.
-
-    `structs`, the declarations of the PHV, and the descriptors make up its fingerprint.
-    """
+    """Return the C of all descriptors and of the exported `weft_pipeline`."""
     index = {table.name: table.index for table in program.tables}
     parts = [_keys(table) for table in program.tables]
     parts.append(

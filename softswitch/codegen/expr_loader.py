@@ -54,7 +54,7 @@ E = TypeVar("E", bound=Expr)
 
 
 def source_of(node: Node) -> Source | None:
-    """Where the document says that a node comes from; it need not say, nor be right."""
+    """Return where the document says that a node comes from; this may be missing or wrong."""
     info = node.object().get("source_info")
     if not isinstance(info, dict):
         return None

@@ -79,7 +79,7 @@ class ActionGen:
     # --- stores -----------------------------------------------------------------------------
 
     def store(self, target: Expr, source: Expr) -> list[str]:
-        """target = source, cut to the target's width."""
+        """Assign target = source, cut to the target's width."""
         if isinstance(target, RegisterRef):
             return self._store_register(target.register, target.index, source)
         place = self.exprs.place(target)
@@ -103,7 +103,7 @@ class ActionGen:
         return [f"{place.code} = {value.code};"]
 
     def store_code(self, target: Expr, code: str, bits: int) -> list[str]:
-        """target = a C expression of uint64_t that has at most `bits` bits."""
+        """Assign target = a C expression of uint64_t that has at most `bits` bits."""
         if isinstance(target, RegisterRef):
             number, width, size = self.exprs.register(target.register)
             mask = f" & {(1 << width) - 1:#x}" if width < min(bits, 64) else ""
@@ -237,7 +237,9 @@ class ActionGen:
         ]
 
     def _shift_stack(self, expr: Expr, count: Expr, push: bool) -> list[str]:
-        """push_front and pop_front of P4_16: the whole stack moves, what comes in is invalid."""
+        """Write push_front and pop_front of P4_16: the whole stack moves, what comes in is
+        invalid.
+        """
         assert isinstance(expr, StackRef | UnionStackRef)
         array, following = self.layout.stack(expr.name), self.layout.stack_next(expr.name)
         size = self.layout.stack_size(expr.name)
@@ -359,7 +361,9 @@ class ActionGen:
         return [f"p->std.egress_spec = ctx->env->drop_port & {mask:#x};", "p->std.mcast_grp = 0;"]
 
     def _mark_to_drop(self, header: Expr) -> list[str]:
-        """In the header it is given, which may be a copy of the standard metadata: as in BMv2."""
+        """Write mark_to_drop for the given header, which may be a copy of the standard metadata: as
+        in BMv2.
+        """
         of = self.exprs.header_type(header)
         fields = {field.name: HeaderField(header, i) for i, field in enumerate(of.fields)}
         if "egress_spec" not in fields:

@@ -78,11 +78,11 @@ class CalculationGen:
         return f"{self._calls[key]}(ctx, p)"
 
     def has(self, key: str) -> bool:
-        """Whether there is such a calculation."""
+        """Return whether there is such a calculation."""
         return key in self._calcs
 
     def functions(self) -> list[str]:
-        """CRC tables and the functions of the calculations that are called."""
+        """Return the CRC tables and the functions of the calculations that are called."""
         used = [key for key in self._calcs if key in self._calls]
         return [
             *hash_code({self._calcs[key].algorithm for key in used if not self._calcs[key].crc}),

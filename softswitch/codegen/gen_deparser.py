@@ -28,7 +28,7 @@ class DeparserGen:
         )
 
     def verify(self) -> list[str]:
-        """Statements that verify checksums at the end of the parser."""
+        """Return the statements that verify checksums at the end of the parser."""
         lines = []
         for checksum in self.program.checksums:
             if checksum.verify:

@@ -167,7 +167,9 @@ class PipelineGen:
         return lines + self._dispatch(table, run, labels)
 
     def _on_hit(self, table: Table) -> list[str]:
-        """Direct counters and meters count hits only, as in BMv2."""
+        """Return the code that runs on a hit: direct counters and meters count hits only, as in
+        BMv2.
+        """
         body = []
         if table.with_counters:
             body += ["e->counter.packets++;", "e->counter.bytes += ctx->ingress_length;"]

@@ -21,18 +21,20 @@ _MACRO = (
 
 
 def states(program: Bmv2Program) -> list[ParseState]:
-    """Parser states in the order in which traces number them."""
+    """Return the parser states in the order in which traces number them."""
     return list(program.parser.states.values())
 
 
 def conditionals(program: Bmv2Program) -> list[Conditional]:
-    """Conditionals in the order in which traces number them."""
+    """Return the conditionals in the order in which traces number them."""
     nodes = [*program.ingress.nodes.values(), *program.egress.nodes.values()]
     return [node for node in nodes if isinstance(node, Conditional)]
 
 
 def fields(program: Bmv2Program) -> Iterator[tuple[Header, Field]]:
-    """Fields in the order of the traced variant's descriptors; a header's validity comes first."""
+    """Yield the fields in the order of the traced variant's descriptors; a header's validity comes
+    first.
+    """
     for header in program.headers.values():
         if not header.metadata:
             yield header, Field(VALID_FIELD, 1)
@@ -86,7 +88,7 @@ class TraceGen:
         return self._step(kind, number, f", .index = {index}, .value = {value}")
 
     def descriptors(self, layout: Layout) -> str:
-        """`weft_trace`: where the fields are."""
+        """Return `weft_trace`, which says where the fields are."""
         if not self.enabled:
             return ""
         rows = [_row(layout.field(h.name, f.name), f) for h, f in fields(layout.program)]

@@ -9,7 +9,7 @@ Successors = Callable[[str], Iterable[str]]
 
 
 def reachable(start: str | None, successors: Successors) -> set[str]:
-    """All nodes that can be met from `start` on; none without a start."""
+    """Return all nodes that can be met from `start` on; none without a start."""
     seen: set[str] = set()
     todo = [] if start is None else [start]
     while todo:
@@ -21,7 +21,7 @@ def reachable(start: str | None, successors: Successors) -> set[str]:
 
 
 def back_edges(start: str | None, successors: Successors) -> set[tuple[str, str]]:
-    """Edges to a node that may already be on the way: every cycle has one of them."""
+    """Return the edges to a node that may already be on the way: every cycle has one of them."""
     edges: set[tuple[str, str]] = set()
     done: set[str] = set()
     path: set[str] = set()

@@ -55,14 +55,16 @@ def crc_table(crc: Crc) -> list[int]:
 
 
 def hash_code(algorithms: set[str]) -> list[str]:
-    """C tables and functions for the CRCs among `algorithms`."""
+    """Return the C tables and functions for the CRCs among `algorithms`."""
     return [
         part for name in sorted(algorithms & CRCS.keys()) for part in _crc_code(name, CRCS[name])
     ]
 
 
 def custom_crc_code(name: str, algorithm: str, crc: CustomCrc) -> list[str]:
-    """C table and functions of a custom CRC with other parameters; `wpx_<name>` is to be called."""
+    """Return the C table and functions of a custom CRC with other parameters, called
+    `wpx_<name>`.
+    """
     bits = CRCS[algorithm].bits
     initial = mirrored(crc.initial, bits) if crc.reflects_data else crc.initial
     inner = Crc(bits, crc.polynomial, initial, 0, crc.reflects_data)

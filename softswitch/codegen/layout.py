@@ -77,12 +77,12 @@ LIMB = 64
 
 
 def limbs(bits: int) -> int:
-    """64-bit words that `bits` bits take."""
+    """Return the number of 64-bit words that `bits` bits take."""
     return (bits + LIMB - 1) // LIMB
 
 
 def storage_bits(bits: int) -> int:
-    """Width of the C integer that holds a field of 0..64 bits."""
+    """Return the width of the C integer that holds a field of 0..64 bits."""
     return next(size for size in (8, 16, 32, 64) if bits <= size)
 
 
@@ -111,7 +111,7 @@ class Names:
 
 
 def comment(text: str) -> str:
-    """`text` made safe inside a C comment."""
+    """Return `text` made safe inside a C comment."""
     return text.replace("*/", "* /").replace("/*", "/ *").replace("\n", " ")
 
 
@@ -217,7 +217,7 @@ class Layout:
         self._members = [text for text in metadata if text] + members
 
     def _metadata_member(self, header: Header, name: str) -> str:
-        """Metadata are structs of their own, without the fields that live in wp_std."""
+        """Return the struct of metadata, without the fields that live in wp_std."""
         lines = [
             self._field_member(header.type, field)
             for field in header.type.fields
@@ -295,7 +295,7 @@ class Layout:
         return f"p->{self._stacks[name]}"
 
     def stack_next(self, name: str) -> str:
-        """How many elements of a stack are in use."""
+        """Return how many elements of a stack are in use."""
         return f"p->{self._stacks[name]}_next"
 
     def stack_size(self, name: str) -> int:
@@ -333,5 +333,5 @@ class Layout:
         return self.type_field(instance.type, field, self.header(header, phv))
 
     def has_struct(self, header: Header) -> bool:
-        """Whether a metadata header has fields that don't live in wp_std."""
+        """Return whether a metadata header has fields that don't live in wp_std."""
         return any((header.name, f.name) not in self.program.std_fields for f in header.type.fields)

@@ -121,7 +121,7 @@ def _check_version(root: Node) -> None:
 
 
 def _is_signed(node: Node) -> bool:
-    """p4c writes 0 instead of false for fields of type bool."""
+    """Return whether a field is signed; p4c writes 0 instead of false for fields of type bool."""
     return node.value != 0 if type(node.value) is int else node.flag()
 
 
@@ -311,7 +311,9 @@ class _Loader:
         return self.union_types[name]
 
     def _std_fields(self) -> dict[tuple[str, str], str]:
-        """Fields that live in struct wp_std: by their own names, then by alias, which wins."""
+        """Return the fields that live in struct wp_std: by their own names, then by alias, which
+        wins.
+        """
         members: dict[str, tuple[str, str]] = {}
         for owner, names in STD_MEMBERS.items():
             header = self.symbols.headers.get(owner)

@@ -460,7 +460,7 @@ class ControlLoader:
 
 
 def _by_id(nodes: Iterable[Node], what: str) -> Iterator[tuple[int, Node]]:
-    """Nodes with their ids, each of which may stand once."""
+    """Yield the nodes with their ids, each of which may stand once."""
     seen: set[int] = set()
     for node in nodes:
         number = node["id"].number()

@@ -41,7 +41,7 @@ def load(base: str, bit: int, bits: int) -> str:
 
 
 def extract_field(place: Place, base: str, bit: int) -> list[str]:
-    """Statements that load a field from bit offset `bit` of the bytes at `base`."""
+    """Return the statements that load a field from bit offset `bit` of the bytes at `base`."""
     if place.bits <= LIMB:
         return [f"{place.code} = {load(base, bit, place.bits)};"]
     lines = []
@@ -74,7 +74,8 @@ def const_pieces(value: int, bits: int) -> list[Piece]:
 
 
 def store(pieces: list[Piece], base: str) -> list[str]:
-    """Statements that store pieces one after the other from `base` on, which is byte aligned.
+    """Return the statements that store pieces one after the other from `base` on, which is byte
+    aligned.
 
     The last byte is filled up with zero bits.
     """
@@ -115,7 +116,9 @@ class HeaderCode:
         return list(of.fields[:index]), of.fields[index], list(of.fields[index + 1 :])
 
     def extract_function(self, of: HeaderType) -> str:
-        """`extract_<type>(h, d[, bits])`: the caller has checked that the bytes are there."""
+        """Return `extract_<type>(h, d[, bits])`: the caller has checked that the bytes are
+        there.
+        """
         name = self.layout.type_name(of)
         head, varbit, tail = self._split(of)
         args = ", uint32_t bits" if varbit is not None else ""
@@ -146,7 +149,7 @@ class HeaderCode:
         return ["    " + line for line in extract_field(place, "d", bit)]
 
     def emit_function(self, of: HeaderType) -> str:
-        """`emit_<type>(h, o)`: writes the header at `o`, returns where it ends."""
+        """Return `emit_<type>(h, o)`, which writes the header at `o` and returns where it ends."""
         name = self.layout.type_name(of)
         head, varbit, tail = self._split(of)
         lines = [f"static inline uint8_t *emit_{name}(const struct {name} *h, uint8_t *o)", "{"]
@@ -194,7 +197,7 @@ class HeaderCode:
         return f"{fixed} + {self.layout.type_field(of, of.varbit, base).length} / 8"
 
     def equal_function(self, of: HeaderType) -> str:
-        """`equal_<type>(a, b)`: both are valid and all fields are equal."""
+        """Return `equal_<type>(a, b)`: whether both are valid and all fields are equal."""
         name = self.layout.type_name(of)
         terms = ["a->valid && b->valid"]
         for field in of.fields:
@@ -214,7 +217,7 @@ class HeaderCode:
 
 
 def append(place: Place, base: str) -> list[str]:
-    """Statements that append a field at the run-time bit offset `bit`."""
+    """Return the statements that append a field at the run-time bit offset `bit`."""
     if place.varbit:
         return [f"wpx_append_bytes({base}, &bit, {place.code}, {place.length} / 8);"]
     return [

@@ -26,7 +26,7 @@ class Range:
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def within(self, low: int, high: int) -> bool:
-        """Whether every value lies in [low, high]."""
+        """Return whether every value lies in [low, high]."""
         return low <= self.low and self.high <= high
 
     @property

@@ -70,7 +70,9 @@ class SwitchCore(ProgramObjects):
         self.lib.ws_inject(self.pointer, packet, 1, at_ps)
 
     def inject_batch(self, packets: Sequence[tuple[int, bytes, int]], now_ps: int) -> None:
-        """(port, data, at_ps) each, in order of arrival; `at_ps` above `now_ps` arrives later."""
+        """Inject packets, (port, data, at_ps) each, in order of arrival; a later `at_ps` arrives
+        later.
+        """
         array = self.ffi.new("struct ws_packet_in[]", len(packets))
         keep = []
         for i, (port, data, at_ps) in enumerate(packets):
@@ -84,12 +86,12 @@ class SwitchCore(ProgramObjects):
         self.lib.ws_advance(self.pointer, now_ps)
 
     def next_event(self) -> int | None:
-        """When `advance` or `take_output` next has work; None: never."""
+        """Return when `advance` or `take_output` next has work; None: never."""
         at = int(self.lib.ws_next_event(self.pointer))
         return None if at == _NEVER else at
 
     def take_output(self, until_ps: int | None = None) -> list[Output]:
-        """Finished outputs with `at_ps` <= `until_ps` (None: all), in (at, id) order."""
+        """Return the finished outputs with `at_ps` <= `until_ps` (None: all), in (at, id) order."""
         until = _NEVER if until_ps is None else until_ps
         result: list[Output] = []
         while True:
@@ -104,7 +106,7 @@ class SwitchCore(ProgramObjects):
         return Output(OutputKind(out.kind), out.port, data, out.at, out.id, out.program, *tail)
 
     def payload(self, seed: int, length: int, offset: int = 0) -> bytes:
-        """Bytes of the tail that a seed stands for."""
+        """Return the bytes of the tail that a seed stands for."""
         buffer = self.ffi.new("uint8_t[]", max(1, length))
         self.lib.ws_payload(seed, offset, buffer, length)
         return bytes(self.ffi.buffer(buffer, length))
@@ -114,16 +116,15 @@ class SwitchCore(ProgramObjects):
     def set_port(
         self, port: int, state: PortState, *, pause_mask: int = 0, now_ps: int = 0
     ) -> None:
-        """Up, down (drops both ways), blocked (queues hold); `pause_mask` bit c holds queue c."""
+        """Set a port up, down (drops both ways), or blocked (queues hold).
+
+        Bit c of `pause_mask` holds queue c.
+        """
         status = self.lib.ws_set_port(self.pointer, port, int(state), pause_mask, now_ps)
         self._check(status, f"port {port}")
 
     def report_ports(self, port: int, packet: bytes) -> None:
-        """Lets `packet` come in by `port` whenever another port goes down or up again.
-
-        Its last four bytes then are that port and 1 or 0 for up or down, 16 bits each. No bytes: no
-        more reports. Raises CoreError (a port out of range, 1 to 3 or more than 128 bytes).
-        """
+        """Let `packet` come in by `port` whenever another port goes down or up again."""
         data = self.ffi.from_buffer("uint8_t[]", packet)
         status = self.lib.ws_report_ports(self.pointer, port, data, len(packet))
         self._check(status, f"reports of ports by port {port}")
@@ -133,9 +134,8 @@ class SwitchCore(ProgramObjects):
         self.lib.ws_report_down_ports(self.pointer)
 
     def grant_port(self, port: int, packets: int | None, *, now_ps: int = 0) -> None:
-        """Lets `packets` more leave by a port that is up; then it is blocked until the next grant.
-
-        None: as many as want to, as before the first grant.
+        """Let `packets` more leave by a port that is up; then it is blocked until the next
+        grant.
         """
         granted = self.lib.WS_UNLIMITED if packets is None else packets
         self._check(self.lib.ws_grant_port(self.pointer, port, granted, now_ps), f"port {port}")
@@ -148,12 +148,12 @@ class SwitchCore(ProgramObjects):
         return PortState(state[0]), int(mask[0])
 
     def configure_port(self, port: int, config: PortConfig) -> None:
-        """Rate, delays and queue sizes from now on."""
+        """Set rate, delays and queue sizes from now on."""
         c = self.ffi.new("struct ws_port_config *", config.as_dict())
         self._check(self.lib.ws_configure_port(self.pointer, port, c), f"port {port}")
 
     def configure_queue(self, port: int, priority: int, config: QueueConfig) -> None:
-        """BMv2's limits of one queue; `configure_port` sets those of all of them."""
+        """Set BMv2's limits of one queue; `configure_port` sets those of all of them."""
         c = self.ffi.new("struct ws_queue_config *", config.as_dict())
         status = self.lib.ws_configure_queue(self.pointer, port, priority, c)
         self._check(status, f"port {port}, queue {priority}")
@@ -172,7 +172,7 @@ class SwitchCore(ProgramObjects):
         return PortConfig.read(c)
 
     def schedule_port(self, port: int, scheduler: Scheduler) -> None:
-        """How the port chooses among its queues from now on."""
+        """Set how the port chooses among its queues from now on."""
         c = self.ffi.new("struct ws_scheduler *", {"quantum": list(scheduler.quanta)})
         self._check(self.lib.ws_schedule_port(self.pointer, port, c), f"port {port}: scheduler")
 
@@ -214,7 +214,7 @@ class SwitchCore(ProgramObjects):
         self._check(status, f"queue {priority} of port {port}")
 
     def queue_peak(self, port: int, priority: int) -> QueuePeak:
-        """How long a queue was at most since it is watched (without: since the start)."""
+        """Return the highest depth of a queue since it is watched (without: since the start)."""
         peak = self.ffi.new("struct ws_queue_peak *")
         status = self.lib.ws_queue_peak_get(self.pointer, port, priority, peak)
         self._check(status, f"queue {priority} of port {port}")
@@ -233,7 +233,7 @@ class SwitchCore(ProgramObjects):
         self._check(self.lib.ws_port_headroom_set(self.pointer, port, wanted), f"port {port}")
 
     def pfc_stats(self, port: int) -> PfcStats:
-        """Pauses of a port, and what was dropped for the buffer, by class."""
+        """Return the pauses of a port, and what was dropped for the buffer, by class."""
         s = self.ffi.new("struct ws_pfc_stats *")
         self._check(self.lib.ws_pfc_stats_get(self.pointer, port, s), f"port {port}")
         return PfcStats(*(tuple(getattr(s, name)) for name in PfcStats.__dataclass_fields__))
@@ -246,7 +246,7 @@ class SwitchCore(ProgramObjects):
         return BufferStats.read(s)
 
     def waiting(self) -> list[Waiting]:
-        """Who waits behind whom in the queues now."""
+        """Return which queues wait for which now."""
         n = self.lib.ws_waiting(self.pointer, self.ffi.NULL, 0)
         # Rows that do not fit are not told apart, so the first answer is an upper bound.
         rows = self.ffi.new("struct ws_waiting[]", max(1, n))

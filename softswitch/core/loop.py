@@ -108,7 +108,9 @@ class DaemonLoop:
         self._check(self._lib.wd_packet_out(self._pointer, data, len(data)))
 
     def wait_events(self, timeout_s: float) -> list[Output]:
-        """CPU packets and digests; waits up to `timeout_s` for the first. Not in `locked()`."""
+        """Return CPU packets and digests; wait up to `timeout_s` for the first. Not in
+        `locked()`.
+        """
         with self._reader:
             n = self._lib.wd_wait_events(
                 self._pointer,
@@ -121,7 +123,7 @@ class DaemonLoop:
             return [self._event(self._events[i]) for i in range(n)]
 
     def nudge_events(self) -> None:
-        """Lets `wait_events` return now: there is something to do earlier than it was told."""
+        """Let `wait_events` return now: something is due earlier than its deadline."""
         self._lib.wd_nudge_events(self._pointer)
 
     def _event(self, out: Any) -> Output:
@@ -133,11 +135,7 @@ class DaemonLoop:
         return int(self._lib.wd_now(self._pointer))
 
     def add_ticker(self, port: int, packet: bytes, period_ps: int, start_ps: int = 0) -> int:
-        """Lets a packet come in by a port at start + k * period of the switch's time.
-
-        Returns the ticker's number. Not inside `locked()`. Raises CoreError (period below 10 us,
-        packet of other than 14 to 1514 bytes, a port that is somebody's).
-        """
+        """Let a packet come in by a port at start + k * period of the switch's time."""
         config = self._ffi.new("struct wd_ticker_config *")
         data = self._ffi.from_buffer("uint8_t[]", packet)
         config.port, config.length, config.data = port, len(packet), data

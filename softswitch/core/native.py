@@ -35,7 +35,7 @@ def native(*, sanitize: bool = False) -> Any:
 
 
 def attach_log(module: Any) -> None:
-    """Lets the core in an extension module reach the callbacks of `SwitchCore.set_log`."""
+    """Let the core in an extension module reach the callbacks of `SwitchCore.set_log`."""
 
     @module.ffi.def_extern(name="weft_log")  # type: ignore[untyped-decorator]
     def weft_log(opaque: Any, level: int, line: Any) -> None:
@@ -82,7 +82,7 @@ class NativeSwitch:
         self._log_handle = self.ffi.new_handle(self._log_target)
 
     def close(self) -> None:
-        """Frees the switch; it must not be used afterwards."""
+        """Free the switch; it must not be used afterwards."""
         self._finalizer()
 
     def __enter__(self) -> Self:
@@ -146,9 +146,9 @@ class NativeSwitch:
         return str(self.ffi.string(self.lib.ws_last_error(self.pointer)).decode(errors="replace"))
 
     def set_log(self, callback: LogCallback | None) -> None:
-        """`callback(level, line)` gets lines of log_msg (0), assert (1), endless passes (3).
+        """Call `callback(level, line)` with lines of log_msg (0), assert (1), endless passes (3).
 
-        None: nobody does.
+        None: no callback.
         """
         self._log_target.callback = callback
         function = self.lib.weft_log if callback is not None else self.ffi.NULL

@@ -113,7 +113,7 @@ class ProgramObjects(NativeSwitch):
         self._check(status, f"table {self._table_name(table)}: default entry")
 
     def table_count(self, table: int) -> int:
-        """Entries in the table, without the default."""
+        """Return the entries in the table, without the default."""
         return int(self.lib.ws_table_count(self.pointer, table))
 
     def table_counter(self, table: int, handle: int) -> Counter:
@@ -130,7 +130,9 @@ class ProgramObjects(NativeSwitch):
         self._check(status, f"table {table}: entry {handle}")
 
     def table_last_hit(self, table: int, handle: int) -> int:
-        """When the entry was last hit (or made), ps, in whole ticks. Needs support_timeout."""
+        """Return when the entry was last hit (or made), ps, in whole ticks. Needs
+        support_timeout.
+        """
         at = self.ffi.new("ws_time *")
         status = self.lib.ws_table_last_hit(self.pointer, table, handle, at)
         self._check(status, f"table {table}: entry {handle}")
@@ -225,7 +227,7 @@ class ProgramObjects(NativeSwitch):
     # --- arrays --------------------------------------------------------------------------------
 
     def counter_get(self, counter: int, index: int) -> Counter:
-        """One cell of an indirect counter."""
+        """Return one cell of an indirect counter."""
         c = self.ffi.new("struct wp_counter *")
         status = self.lib.ws_counter_get(self.pointer, counter, index, c)
         self._check(status, f"counter {counter}[{index}]")
@@ -244,7 +246,7 @@ class ProgramObjects(NativeSwitch):
         return (registers[register].bitwidth + 63) // 64
 
     def register_get(self, register: int, index: int) -> int:
-        """One cell of a register array."""
+        """Return one cell of a register array."""
         n = self._register_limbs(register)
         limbs = self.ffi.new("uint64_t[]", n)
         status = self.lib.ws_register_get(self.pointer, register, index, limbs)

@@ -79,12 +79,12 @@ class _Record:
     __slots__ = ()
 
     def as_dict(self) -> dict[str, int]:
-        """As cffi initialises the struct."""
+        """Return the fields as cffi initialises the struct."""
         return {f.name: int(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def read(cls: type[R], struct: Any) -> R:
-        """From the C struct."""
+        """Read the fields from the C struct."""
         names = (f.name for f in dataclasses.fields(cls))  # type: ignore[arg-type]
         return cls(**{name: int(getattr(struct, name)) for name in names})
 
@@ -148,10 +148,7 @@ class Scheduler:
 
     @classmethod
     def of_weights(cls, weights: Mapping[int, int]) -> Scheduler:
-        """Queues that share by these weights, exactly; the others are strict.
-
-        Raises ValueError for a queue that no port has or a weight below 1.
-        """
+        """Return a scheduler whose queues share exactly by these weights; the others are strict."""
         for queue, weight in weights.items():
             if not 0 <= queue < 8 or weight < 1:
                 raise ValueError(
@@ -393,12 +390,12 @@ class Session(_Record):
 
     @classmethod
     def to_port(cls, port: int, *, truncate: int = 0) -> Session:
-        """Clones leave by one port."""
+        """Return a session whose clones leave by one port."""
         return cls(egress_port=port, port_valid=True, truncate=truncate)
 
     @classmethod
     def to_group(cls, group: int, *, truncate: int = 0, priority: int = 0) -> Session:
-        """Clones are replicated to a multicast group."""
+        """Return a session whose clones are replicated to a multicast group."""
         return cls(group=group, group_valid=True, truncate=truncate, priority=priority)
 
 
@@ -413,7 +410,7 @@ class MeterConfig:
 
     @staticmethod
     def as_c(config: MeterConfig | None) -> dict[str, int]:
-        """As cffi initialises struct ws_meter_config; None: not configured."""
+        """Return the fields as cffi initialises struct ws_meter_config; None: not configured."""
         if config is None:
             return {"configured": 0}
         return {**dataclasses.asdict(config), "configured": 1}

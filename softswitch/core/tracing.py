@@ -110,7 +110,7 @@ class CoreTracing:
             raise CoreError(status, self._core.last_error())
 
     def layout(self) -> tuple[FieldPlace, ...] | None:
-        """Where the fields of the program that runs are; None without a traced variant."""
+        """Return where the running program's fields are; None without a traced variant."""
         found = self._lib.ws_trace_layout(self._core.pointer)
         if found == self._ffi.NULL:
             return None

@@ -173,7 +173,8 @@ class Arbitration:
             self._tell(role, role.clients)
 
     def may_write(self, role: Role, election_id: p4r.Uint128 | None) -> bool:
-        """Whether a unary call with this election id (None: unset) comes from the role's primary.
+        """Return whether a unary call with this election id (None: unset) comes from the role's
+        primary.
 
         As with BMv2, calls without an election id pass while no controller is connected.
         """

@@ -61,7 +61,7 @@ class CounterStore:
         self._core = core
 
     def write(self, array: Array, kind: int, message: p4r.CounterEntry) -> None:
-        """MODIFY one cell, or all without an index; without `data` nothing changes."""
+        """Modify one cell, or all without an index; without `data` nothing changes."""
         _only_modify(kind, f"counter {array.name!r}")
         indices = _indices(array, message)
         if not message.HasField("data"):
@@ -73,7 +73,7 @@ class CounterStore:
                 self._core.counter_set(array.index, index, value)
 
     def read(self, array: Array, message: p4r.CounterEntry) -> Iterator[p4r.CounterEntry]:
-        """One cell, or all without an index."""
+        """Yield one cell, or all without an index."""
         for index in _indices(array, message):
             with core_errors(f"counter {array.name!r}[{index}]"):
                 value = self._core.counter_get(array.index, index)
@@ -97,7 +97,7 @@ class MeterStore:
         self._core = core
 
     def write(self, array: Array, kind: int, message: p4r.MeterEntry) -> None:
-        """MODIFY one cell, or all without an index; without `config` the meter is green again."""
+        """Modify one cell, or all without an index; without `config` the meter is green again."""
         what = f"meter {array.name!r}"
         _only_modify(kind, what)
         if message.HasField("counter_data"):
@@ -113,7 +113,7 @@ class MeterStore:
                 self._core.meter_set(array.index, index, config)
 
     def read(self, array: Array, message: p4r.MeterEntry) -> Iterator[p4r.MeterEntry]:
-        """One cell, or all without an index; `config` is unset where none was written."""
+        """Yield one cell, or all without an index; `config` is unset where none was written."""
         if message.HasField("counter_data"):
             raise EntityError(
                 Code.UNIMPLEMENTED,
@@ -142,7 +142,7 @@ class RegisterStore:
         self._core = core
 
     def write(self, register: Register, kind: int, message: p4r.RegisterEntry) -> None:
-        """MODIFY one cell, or all without an index."""
+        """Modify one cell, or all without an index."""
         what = f"register {register.name!r}"
         _only_modify(kind, what)
         if message.data.WhichOneof("data") != "bitstring":
@@ -156,7 +156,7 @@ class RegisterStore:
                 self._core.register_set(register.index, index, value)
 
     def read(self, register: Register, message: p4r.RegisterEntry) -> Iterator[p4r.RegisterEntry]:
-        """One cell, or all without an index."""
+        """Yield one cell, or all without an index."""
         for index in _indices(register, message):
             with core_errors(f"register {register.name!r}[{index}]"):
                 value = self._core.register_get(register.index, index)

@@ -86,7 +86,7 @@ class DigestManager:
         state.config.CopyFrom(message)
 
     def read(self, digest_id: int) -> Iterator[p4r.DigestEntry]:
-        """One configuration, or all with id 0."""
+        """Yield one configuration, or all with id 0."""
         states = self._states.values() if digest_id == 0 else [self._state(digest_id)]
         for state in states:
             if state.config is not None:
@@ -134,7 +134,7 @@ class DigestManager:
         return ready
 
     def next_due(self) -> int | None:
-        """When (ns) `due` next returns something, None if nothing waits."""
+        """Return when (ns) `due` next returns something, None if nothing waits."""
         deadlines = [d for d in map(_deadline, self._states.values()) if d is not None]
         return min(deadlines, default=None)
 

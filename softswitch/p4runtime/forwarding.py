@@ -47,7 +47,9 @@ class Forwarding:
         initial.install(core, program, {s.table.name: s for s in self.tables.values()})
 
     def move_to(self, core: SwitchCore) -> None:
-        """All of it is now in `core`, which has adopted the switch that it was made on."""
+        """Use `core` from now on, which has adopted the state of the switch that this was made
+        on.
+        """
         for profile in self.profiles.values():
             profile.move_to(core)
         for table in self.tables.values():
@@ -225,12 +227,12 @@ class Forwarding:
     # --- ageing -------------------------------------------------------------------------------
 
     def next_idle(self) -> int | None:
-        """When (ps) `idle_entries` next has something to look at."""
+        """Return when (ps) `idle_entries` next has something to look at."""
         times = [t for t in (store.next_idle() for store in self.tables.values()) if t is not None]
         return min(times, default=None)
 
     def idle_entries(self, now_ps: int) -> list[p4r.TableEntry]:
-        """Entries of all tables that were not hit for their time-out."""
+        """Return the entries of all tables that were not hit for their time-out."""
         return [entry for store in self.tables.values() for entry in store.idle_entries(now_ps)]
 
     # --- look-ups -----------------------------------------------------------------------------

@@ -145,7 +145,7 @@ def _omitted(table: Table, field: Field) -> tuple[int, int]:
 
 
 def field_of(owner: str, field: Field, match: p4r.FieldMatch) -> tuple[int, int, p4r.FieldMatch]:
-    """Value, mask (range: low, high) and canonical form of one field match of `owner`.
+    """Return the value, mask (range: low, high) and canonical form of one field match of `owner`.
 
     Raises EntityError as `parse` does.
     """

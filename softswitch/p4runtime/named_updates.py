@@ -29,7 +29,7 @@ class NamedUpdates:
         self._labels: dict[bytes, str] = {}
 
     def update(self, update: Json) -> p4r.Update:
-        """One update. Raises MalformedUpdate, UnknownName for what P4Info does not have."""
+        """Build one update. Raises MalformedUpdate, UnknownName for what P4Info does not have."""
         bodies = [(key, value) for key, value in update.items() if key != "type"]
         kind = update.get("type")
         if kind not in ("INSERT", "MODIFY", "DELETE") or len(bodies) != 1:

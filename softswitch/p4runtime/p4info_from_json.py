@@ -26,7 +26,7 @@ _MATCH_TYPES = {
 
 
 def derive(program: Bmv2Program) -> p4i.P4Info:
-    """P4Info of everything in `program` that a controller may name."""
+    """Derive P4Info for everything in `program` that a controller may name."""
     return _Deriving(program).run()
 
 
@@ -90,7 +90,7 @@ class _Deriving:
             self._symbols.add(kind, name, None, BUILTIN_POS)
 
     def _learn_lists(self) -> dict[str, bmv2.LearnList]:
-        """By name: a digest that two actions send is two lists."""
+        """Return the learn lists by name: a digest that two actions send is two lists."""
         found: dict[str, bmv2.LearnList] = {}
         for learn in self._program.learn_lists:
             found.setdefault(learn.name, learn)

@@ -109,7 +109,9 @@ class ProfileStore:
         self._core = core
 
     def order(self, one_shots: Mapping[object, OneShot]) -> Order:
-        """Which slots are whose, so that `restore_order` can select members in the same order."""
+        """Return the owners of slots, so that `restore_order` can select members in the same
+        order.
+        """
         return Order(
             {number: tuple(member.slots) for number, member in self._members.items()},
             {key: tuple(tuple(m.slots) for m in o.members) for key, o in one_shots.items()},
@@ -144,7 +146,7 @@ class ProfileStore:
                 self._delete_member(message.member_id)
 
     def read_members(self, member_id: int) -> Iterator[p4r.ActionProfileMember]:
-        """One member, or all with `member_id` 0."""
+        """Yield one member, or all with `member_id` 0."""
         for number, member in self._members.items():
             if member_id in (0, number):
                 yield p4r.ActionProfileMember(
@@ -210,7 +212,7 @@ class ProfileStore:
                 self._delete_group(message.group_id)
 
     def read_groups(self, group_id: int) -> Iterator[p4r.ActionProfileGroup]:
-        """One group, or all with `group_id` 0."""
+        """Yield one group, or all with `group_id` 0."""
         for number, group in self._groups.items():
             if group_id in (0, number):
                 yield group.message
@@ -398,7 +400,9 @@ class ProfileStore:
         return max(weights, default=1)
 
     def _order(self, group: _Group) -> tuple[list[int], list[int | None]]:
-        """Member handles in BMv2's order, repeated by weight, and the port that each watches."""
+        """Return the member handles in BMv2's order, repeated by weight, and the port that each
+        watches.
+        """
         slots = sorted(
             (slot, share.member.handle, share.watch)
             for share in group.shares

@@ -83,7 +83,7 @@ class _Carrier:
     # --- writing ------------------------------------------------------------------------------
 
     def _put(self, kind: p4r.Update.Type.ValueType, entity: p4r.Entity) -> bool:
-        """One write to the new pipeline; a refusal is a problem."""
+        """Write to the new pipeline; record a refusal as a problem, and return False."""
         try:
             self.new.write(p4r.Update(type=kind, entity=entity), self.now_ps)
         except EntityError as error:
@@ -130,7 +130,7 @@ class _Carrier:
             self._put(INSERT, entity)
 
     def _member_order(self, one_shots: dict[int, list[tuple[OneShot, OneShot]]]) -> None:
-        """Flows stay on their members: the same hash selects the same one."""
+        """Keep flows on their members: the same hash selects the same one."""
         if self.problems:
             return
         for store in self.old.profiles.values():

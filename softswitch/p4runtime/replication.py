@@ -43,10 +43,7 @@ class ReplicationEngine:
         self._core = core
 
     def set_session_zero(self, session: Session | None) -> None:
-        """BMv2's mirroring session 0, of which P4Runtime knows nothing; None: there is none.
-
-        Raises EntityError.
-        """
+        """Set BMv2's mirroring session 0, which P4Runtime does not have; None: remove it."""
         if session is None and self.session_zero is None:
             return
         with core_errors("mirroring session 0"):
@@ -68,7 +65,7 @@ class ReplicationEngine:
     def read(
         self, message: p4r.PacketReplicationEngineEntry
     ) -> Iterator[p4r.PacketReplicationEngineEntry]:
-        """One group or session, or all with id 0; nothing when there is none by that id."""
+        """Yield one group or session, or all with id 0; nothing when there is none by that id."""
         match message.WhichOneof("type"):
             case "multicast_group_entry":
                 wanted = message.multicast_group_entry.multicast_group_id
@@ -86,7 +83,7 @@ class ReplicationEngine:
                 )
 
     def everything(self) -> Iterator[p4r.PacketReplicationEngineEntry]:
-        """All groups and sessions."""
+        """Yield all groups and sessions."""
         for group in self._groups.values():
             yield p4r.PacketReplicationEngineEntry(multicast_group_entry=group)
         for session in self._sessions.values():
@@ -188,7 +185,9 @@ def _replicas(messages: Sequence[p4r.Replica], what: str) -> list[Replica]:
 def _place(
     message: p4r.Replica | p4r.BackupReplica, what: str, seen: set[tuple[int, int]]
 ) -> tuple[int, int]:
-    """(instance, port) of a replica or backup, which is added to `seen`. Raises EntityError."""
+    """Return (instance, port) of a replica or backup, which is added to `seen`. Raises
+    EntityError.
+    """
     if isinstance(message, p4r.Replica) and message.WhichOneof("port_kind") == "egress_port":
         port = message.egress_port
     elif message.port:

@@ -28,11 +28,11 @@ class Scope:
     may_push_pipeline: bool = True
 
     def has(self, number: int | None) -> bool:
-        """Whether an object is in scope; None: one that has no id in P4Info."""
+        """Return whether an object is in scope; None: one that has no id in P4Info."""
         return self.ids is None or (number is not None and number in self.ids)
 
     def takes(self, packet: p4r.PacketIn) -> bool:
-        """Whether the role's primary gets this packet-in."""
+        """Return whether the role's primary gets this packet-in."""
         if not self.packet_ins or not self.filter_id:
             return self.packet_ins
         return any(

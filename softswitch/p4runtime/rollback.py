@@ -30,7 +30,7 @@ class Orders:
 
     @classmethod
     def of(cls, forwarding: Forwarding, updates: Iterable[p4r.Update]) -> Orders:
-        """Of the profiles that `updates` may touch."""
+        """Record the orders of the profiles that `updates` may touch."""
         touched = {_profile_of(forwarding, update.entity) for update in updates}
         orders = {
             number: forwarding.profiles[number].order(_one_shots(forwarding, number))
@@ -40,7 +40,7 @@ class Orders:
         return cls(forwarding, orders)
 
     def restore(self) -> None:
-        """Once the same members are there again."""
+        """Restore the orders, once the same members are there again."""
         for number, order in self.orders.items():
             profile = self.forwarding.profiles[number]
             profile.restore_order(order, _one_shots(self.forwarding, number))

@@ -435,7 +435,9 @@ class _Binder:
     def _param(
         self, of: p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata, what: str, own: int
     ) -> Param:
-        """`own` is the JSON's width, which counts where P4Info has none: enums and bit<0>."""
+        """Bind a parameter; `own` is the JSON's width, used where P4Info has none: enums and
+        bit<0>.
+        """
         strings = self.strings.get(of.type_name.name)
         bits = strings.bits if strings is not None else of.bitwidth or own
         if not bits and isinstance(of, p4i.ControllerPacketMetadata.Metadata):

@@ -85,7 +85,9 @@ class P4RuntimeService:
     # --- pipeline -----------------------------------------------------------------------------
 
     def set_config(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
-        """SetForwardingPipelineConfig. Building takes its time; all else goes on meanwhile."""
+        """Serve SetForwardingPipelineConfig. Building takes its time; all else goes on
+        meanwhile.
+        """
         with self._lock:
             self._check_config_call(request)
         kinds = p4r.SetForwardingPipelineConfigRequest
@@ -120,7 +122,7 @@ class P4RuntimeService:
     def get_config(
         self, request: p4r.GetForwardingPipelineConfigRequest
     ) -> p4r.ForwardingPipelineConfig | None:
-        """GetForwardingPipelineConfig; None when none is set."""
+        """Serve GetForwardingPipelineConfig; None when none is set."""
         with self._lock:
             self._check_device(request.device_id)
             config = self._saved.config if self._saved is not None else self._config
@@ -256,7 +258,7 @@ class P4RuntimeService:
         return found, failed
 
     def capabilities(self, request: p4r.CapabilitiesRequest) -> p4r.CapabilitiesResponse:
-        """Capabilities: the version of P4Runtime."""
+        """Serve Capabilities: the version of P4Runtime."""
         if request.device_id:
             self._check_device(request.device_id)
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
@@ -273,7 +275,7 @@ class P4RuntimeService:
     # --- stream -------------------------------------------------------------------------------
 
     def stream_message(self, client: Client, message: p4r.StreamMessageRequest) -> None:
-        """One message of a controller's stream. Raises EntityError to end the stream."""
+        """Handle one message of a controller's stream. Raises EntityError to end the stream."""
         with self._lock:
             kind = message.WhichOneof("update")
             if kind == "arbitration":

@@ -119,7 +119,7 @@ def batch_status(
 
 
 def _batch(statuses: Sequence[UpdateStatus], said: frozenset[int]) -> rpc_status.Status:
-    """One element per update; those in `said` have a message."""
+    """Return a status with one element per update; those in `said` have a message."""
     result = rpc_status.Status(code=Code.UNKNOWN, message="at least one of the entities failed")
     brief = len(said) < sum(status.code is not Code.OK for status in statuses)
     for index, status in enumerate(statuses):

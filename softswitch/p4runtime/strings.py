@@ -98,7 +98,7 @@ class Vocabulary:
         return bool(self._types)
 
     def mark(self) -> list[int]:
-        """How many strings are known now, for `back_to`."""
+        """Return how many strings are known now, for `back_to`."""
         return [of.known for of in self._types]
 
     def back_to(self, mark: list[int]) -> None:
@@ -135,7 +135,7 @@ def string_types(p4info: p4i.P4Info, program: Bmv2Program) -> dict[str, Strings]
 
 
 def _uses(p4info: p4i.P4Info, program: Bmv2Program) -> Iterator[tuple[str, int]]:
-    """(type name, bits) of match fields, action parameters and packet metadata."""
+    """Yield (type name, bits) of match fields, action parameters and packet metadata."""
     tables = {table.name: table for table in program.tables}
     for table in p4info.tables:
         own = tables.get(table.preamble.name)

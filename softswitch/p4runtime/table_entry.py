@@ -43,7 +43,7 @@ class IdleTimers:
         heapq.heappush(self._heap, (due_ps, entry.handle, key))
 
     def next_due(self) -> int | None:
-        """When (ps) the first timer is due."""
+        """Return when (ps) the first timer is due."""
         return self._heap[0][0] if self._heap else None
 
     def pop(self, now_ps: int) -> Iterator[tuple[int, keys.MatchKey, int]]:
@@ -72,7 +72,7 @@ def copy_key(source: p4r.TableEntry, target: p4r.TableEntry) -> None:
 
 
 def wanted(entry: p4r.TableEntry, query: p4r.TableEntry) -> bool:
-    """Whether a read with `query` selects an entry, its key apart ("Wildcard Reads")."""
+    """Return whether a read with `query` selects an entry, its key apart ("Wildcard Reads")."""
     if query.priority and query.priority != entry.priority:
         return False
     if query.metadata and query.metadata != entry.metadata:

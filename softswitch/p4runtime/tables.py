@@ -77,21 +77,27 @@ class TableStore:
         self._core = core
 
     def in_order(self) -> list[tuple[keys.MatchKey, Entry]]:
-        """All entries; those that tie in a look-up, in the order in which the first one wins."""
+        """Return all entries; those that tie in a look-up, in the order in which the first one
+        wins.
+        """
         return sorted(self._entries.items(), key=lambda item: item[1].handle & SLOT_MASK)
 
     def is_programs(self, key: keys.MatchKey, entry: Entry) -> bool:
-        """Whether `entry` is one of the program's own whose action no controller has changed."""
+        """Return whether `entry` is one of the program's own whose action no controller has
+        changed.
+        """
         return entry.message.is_const or self._initial.get(key) == entry.message
 
     def is_untouched(self, entry: Entry) -> bool:
-        """Whether a constant entry has neither metadata nor a meter's rates of a controller."""
+        """Return whether a constant entry has neither metadata nor a meter's rates of a
+        controller.
+        """
         message = entry.message
         extras = message.metadata or message.controller_metadata or message.idle_timeout_ns
         return not extras and not message.HasField("meter_config")
 
     def removed(self) -> list[p4r.TableEntry]:
-        """Entries of the program's own that a controller has deleted."""
+        """Return the entries of the program's own that a controller has deleted."""
         return [m for key, m in self._initial.items() if key not in self._entries]
 
     def find(self, message: p4r.TableEntry) -> Entry | None:
@@ -147,7 +153,7 @@ class TableStore:
         return Snapshot(message, self._last_hit(entry), entry.idle_due_ps)
 
     def restore(self, kind: int, snapshot: Snapshot, now_ps: int) -> None:
-        """INSERT or MODIFY the entry so that it is as it was."""
+        """Insert or modify the entry so that it is as it was."""
         message = p4r.TableEntry()
         message.CopyFrom(snapshot.message)
         if message.is_const:
@@ -465,7 +471,7 @@ class TableStore:
     # --- reads --------------------------------------------------------------------------------
 
     def read(self, query: p4r.TableEntry, now_ps: int) -> Iterator[p4r.TableEntry]:
-        """Entries that `query` selects (specification, "Wildcard Reads").
+        """Yield the entries that `query` selects (specification, "Wildcard Reads").
 
         Counters, meters and the time since the last hit come along when `query` has those fields
         set. `now_ps` is the switch's time.
@@ -521,11 +527,11 @@ class TableStore:
     # --- ageing -------------------------------------------------------------------------------
 
     def next_idle(self) -> int | None:
-        """When (ps) `idle_entries` next has something to look at."""
+        """Return when (ps) `idle_entries` next has something to look at."""
         return self._idle.next_due()
 
     def idle_entries(self, now_ps: int) -> list[p4r.TableEntry]:
-        """Entries not hit for their time-out at `now_ps`; their timers start again.
+        """Return the entries not hit for their time-out at `now_ps`; their timers start again.
 
         Specification, "Table Idle Timeout Notification": key, metadata and idle_timeout_ns are set.
         """

@@ -27,7 +27,7 @@ O = TypeVar("O", bound=_Object)  # noqa: E741 - an object
 
 
 def pair(old: Mapping[int, O], new: Mapping[int, O]) -> dict[int, O]:
-    """For each old object's id the new object that stands for it, where there is one."""
+    """Return the new object for each old object's id, where there is one."""
     by_name = {thing.name: thing for thing in new.values()}
     old_names = {thing.name for thing in old.values()}
     found = {}

@@ -32,7 +32,7 @@ class ValueSetStore:
         self._core = core
 
     def write(self, value_set: ValueSet, kind: int, message: p4r.ValueSetEntry) -> None:
-        """MODIFY replaces all members. Raises EntityError."""
+        """Replace all members, as MODIFY does. Raises EntityError."""
         if kind != p4r.Update.MODIFY:
             raise _error(value_set, Code.INVALID_ARGUMENT, "only MODIFY is possible")
         if len(message.members) > value_set.size:

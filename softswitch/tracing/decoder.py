@@ -139,11 +139,11 @@ class Decoder:
             del self._programs[old]
 
     def knows(self, number: int) -> bool:
-        """Whether a program's names are there."""
+        """Return whether a program's names are there."""
         return number in self._programs
 
     def unfinished(self) -> list[Decoded]:
-        """Packets as far as they got; they go on."""
+        """Return the unfinished packets as far as they got; they go on."""
         return [Decoded(packet.trace(), packet.mask) for packet in self._open.values()]
 
     def give_up(self, before_ps: int | None = None) -> list[Decoded]:
@@ -157,7 +157,7 @@ class Decoder:
         return [Decoded(packet.trace(), packet.mask) for packet in packets]
 
     def forget(self, tracer: int) -> None:
-        """Unfinished packets are not for this tracer any more."""
+        """Take unfinished packets from this tracer."""
         for packet in self._open.values():
             packet.mask &= ~(1 << tracer)
 
@@ -184,7 +184,7 @@ class Decoder:
         return self._open.get(record.packet)
 
     def _take(self, packet: _OpenPacket, record: Record) -> bool:
-        """One record of a packet; True when it ended a branch."""
+        """Take one record of a packet; return True when it ended a branch."""
         names = self._programs.get(record.program)
         if names is None:
             return False
@@ -419,7 +419,7 @@ def _key(table: Table, key: bytes, entry: bytes) -> tuple[r.KeyValue, ...]:
 
 
 def _entry(part: TableKey, low: int, high: int) -> str:
-    """`low` is the value, `high` the mask, but for ranges."""
+    """Format an entry; `low` is the value, `high` the mask, but for ranges."""
     full = (1 << part.bits) - 1
     match part.match:
         case "lpm":

@@ -49,7 +49,7 @@ class Follower:
             return self._events.popleft() if self._events else None
 
     def put(self, event: Event) -> None:
-        """Told by the hub."""
+        """Queue an event for the client; the hub calls this."""
         with self._changed:
             if len(self._events) >= BACKLOG:
                 self._missed += event["event"] == "packet"
@@ -71,7 +71,7 @@ class Follower:
                 self.end()
 
     def end(self) -> None:
-        """No event follows."""
+        """End the client's stream: no event follows."""
         with self._changed:
             self._ended = True
             self._changed.notify()

@@ -63,7 +63,7 @@ class Recorder:
             self._session.stop(tracer)
 
     def renew(self, *, force: bool = False) -> None:
-        """After another program was loaded, or (`force`) before the first tracer starts."""
+        """Prepare for the program that was loaded, or (`force`) for the first tracer."""
         program = self._program()
         if program is None or not (self._tracers or force):
             return
@@ -77,7 +77,9 @@ class Recorder:
             self._packets.extend(decoded.trace for decoded in self._session.poll())
 
     def packets(self) -> list[PacketTrace]:
-        """Traces in order of arrival; of packets still on their way, as far as they got."""
+        """Return the traces in order of arrival; of packets still on their way, as far as they
+        got.
+        """
         self.collect()
         found = [*self._packets]
         if self._tracers:
@@ -90,7 +92,7 @@ class Recorder:
         self._packets.clear()
 
     def explain(self) -> str:
-        """All of it as text."""
+        """Return all traces as text."""
         packets = self.packets()
         if not packets:
             return "no packet was traced"

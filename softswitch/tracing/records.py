@@ -295,7 +295,9 @@ class PacketTrace:
             yield from branch.steps
 
     def lookups(self, table: str | None = None) -> list[Lookup]:
-        """Tables that were applied; `table`: only those of this name (or ending in `.NAME`)."""
+        """Return the tables that were applied; `table`: only those of this name (or ending in
+        `.NAME`).
+        """
         return [
             step
             for step in self.steps
@@ -311,7 +313,7 @@ class PacketTrace:
     # --- JSON ---------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """As an object of JSON's types; bytes as hexadecimal digits."""
+        """Return an object of JSON's types; bytes as hexadecimal digits."""
         return {
             "number": self.number,
             "at_ps": self.at_ps,

@@ -85,7 +85,9 @@ class TraceSession:
             self._decoder.give_up()
 
     def take(self) -> bytes:
-        """Raw records since the last time, for `decode`; the only part that must be quick."""
+        """Return the raw records since the last time, for `decode`; only this part must be
+        quick.
+        """
         data = chunk = self._tracing.take()
         while chunk:
             chunk = self._tracing.take()
@@ -93,23 +95,23 @@ class TraceSession:
         return data
 
     def decode(self, data: bytes) -> list[Decoded]:
-        """Packets whose traces are complete now. Does not touch the core."""
+        """Return the packets whose traces are complete now. Does not touch the core."""
         return self._decoder.feed(records(data))
 
     def poll(self) -> list[Decoded]:
-        """`take` and `decode`."""
+        """Run `take` and `decode`."""
         return self.decode(self.take())
 
     def unfinished(self) -> list[Decoded]:
-        """Packets that are still on their way, as far as they got."""
+        """Return the packets that are still on their way, as far as they got."""
         return self._decoder.unfinished()
 
     def give_up(self, before_ps: int | None = None) -> list[Decoded]:
-        """Unfinished packets that arrived before `before_ps`, once and for all."""
+        """Give up unfinished packets that arrived before `before_ps`, and return them."""
         return self._decoder.give_up(before_ps)
 
     def forget(self, tracer: int) -> None:
-        """Packets on their way are not this tracer's any more: its number may be given again."""
+        """Take the packets on their way from this tracer: its number may be given again."""
         self._decoder.forget(tracer)
 
     def stats(self) -> TraceStats:

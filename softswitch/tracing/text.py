@@ -64,7 +64,7 @@ def _ipv6(value: int) -> str:
 
 
 def render(trace: r.PacketTrace, style: Style = PLAIN, *, switch: str = "") -> str:
-    """One block: a title, then a line a step, branches one after the other.
+    """Format one block: a title, then a line a step, branches one after the other.
 
     `switch`: its name, for the title.
     """
@@ -89,7 +89,7 @@ def _lines(trace: r.PacketTrace, style: Style, switch: str) -> Iterator[str]:
 
 
 def _time(ps: int) -> str:
-    """Exact to the nanosecond in the unit that reads best."""
+    """Format a time in its most readable unit, exact to the nanosecond."""
     if ps < 1000 * PS_PER_US:
         return f"{ps / PS_PER_US:.3f} us"
     if ps < PS_PER_US * PS_PER_US:

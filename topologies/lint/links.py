@@ -59,7 +59,10 @@ def _hosts_above_uplinks(topology: Topology, paths: dict[Link, FieldPath]) -> It
 
 
 def _unequal_ways(topology: Topology, paths: dict[Link, FieldPath]) -> Iterator[Remark]:
-    """Links of one switch that share traffic by hash: to one neighbour, or up to one tier."""
+    """Yield remarks on links of one switch that share traffic by hash.
+
+    They lead to one neighbour, or up to one tier.
+    """
     seen: set[tuple[Link, str]] = set()
     for switch in topology.switches:
         parallel: dict[str, list[Link]] = {}
