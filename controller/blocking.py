@@ -272,7 +272,7 @@ class BlockingController:
         self._call(self._controller.packet_out(switch, port, payload))
 
     def on_packet(self, handler: PacketHandler) -> Callable[[], None]:
-        """Call `handler` in the controller's thread for each packet-in; returns what undoes it."""
+        """Call `handler` in the controller's thread for each packet-in; return what undoes it."""
         return self._controller.on_packet(handler)
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:

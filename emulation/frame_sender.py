@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str]) -> int:
-    """Send it; returns the exit code."""
+    """Send it; return the exit code."""
     interface, text, count, gap_s = argv
     frame = bytes.fromhex(text)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:

@@ -84,8 +84,8 @@ def all_pairs_ping(session: Session) -> Row:
     many = len(interfaces) ** 2 > MAX_PINGED_PAIRS
 
     def tried(source: LiveHost, destination: LiveHost) -> bool:
-        """Return pairs on different hosts that the fabric joins; where there are many, of one
-        rail.
+        """Say whether the fabric joins two hosts; where pairs are many, only those of one rail
+        count.
         """
         host, _, number = source.name.partition(":")
         other, _, its_number = destination.name.partition(":")

@@ -120,7 +120,7 @@ def measure(
     work: Work,
     draw: Draw = lambda: None,
 ) -> list[Answer]:
-    """Let all sources measure at once; returns an answer of each, in their order.
+    """Let all sources measure at once; return an answer of each, in their order.
 
     A source that fails does not harm the others. Ctrl-C ends it with what there is: `interrupted`.
     Raises EndpointGone, RequestRefused where it could not begin.

@@ -300,7 +300,7 @@ class Session:
 
     @contextmanager
     def lent(self, switch: str) -> Iterator[int]:
-        """Let somebody else be a switch's primary for the block; yields the election id for that.
+        """Let somebody else be a switch's primary for the block; yield the election id for that.
 
         What was written meanwhile stays. Raises ControllerError when the switch is not given back.
         """

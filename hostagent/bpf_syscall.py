@@ -24,7 +24,7 @@ _MAP_INFO = struct.Struct("<IIIIII")  # type, id, key size, value size, max entr
 
 
 def bpf(command: int, attributes: bytes) -> tuple[int, bytes]:
-    """Call it; returns its result and the attributes as the kernel left them. Raises OSError."""
+    """Call it; return its result and the attributes as the kernel left them. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     result: int = libc.syscall(_SYSCALL[os.uname().machine], command, buffer, len(attributes))
@@ -35,7 +35,7 @@ def bpf(command: int, attributes: bytes) -> tuple[int, bytes]:
 
 
 def map_create(kind: int, key_bytes: int, value_bytes: int, entries: int, name: str) -> int:
-    """Make a map; returns its descriptor. `name`: at most 15 characters. Raises OSError."""
+    """Make a map; return its descriptor. `name`: at most 15 characters. Raises OSError."""
     attributes = struct.pack(
         "<7I16s", kind, key_bytes, value_bytes, entries, 0, 0, 0, name.encode()[:15]
     )

@@ -142,7 +142,7 @@ class PinnedMaps:
         congestion_control: Parameters | None = None,
         more: Sequence[tuple[int, int]] = (),
     ) -> int:
-        """Give a queue pair a slot, whose congestion control starts now; returns its number.
+        """Give a queue pair a slot, whose congestion control starts now; return its number.
 
         Notifications that name its peer are for it from now on, and for no older one of that peer.
         `more`: own and the peer's address of each interface but the first; its packets come to any
@@ -163,7 +163,7 @@ class PinnedMaps:
     def add_planes(
         self, qpn: int, peer_qpn: int, planes: Sequence[Plane], *, mtu: int, first_psn: int = 0
     ) -> tuple[int, ...]:
-        """Give a queue pair a slot for each of its planes, or none; returns their numbers.
+        """Give a queue pair a slot for each of its planes, or none; return their numbers.
 
         The first one's number is what the others have as `shared`: its element of `cc_sent` says
         what was sent by which plane, and each one's own when that plane was lost. Packets come to
@@ -293,7 +293,7 @@ class PinnedMaps:
         bpf_syscall.map_update(self.slots_fd, number, bytes(self.slot_bytes))
 
     def remove_host(self, local_ip: int) -> int:
-        """Remove a host's queue pairs and its socket; returns how many queue pairs there were.
+        """Remove a host's queue pairs and its socket; return how many queue pairs there were.
 
         Of a queue pair over planes all planes go, also those of other addresses.
         """
@@ -337,7 +337,7 @@ class PinnedMaps:
     # --- hosts ----------------------------------------------------------------------------------
 
     def add_endpoint(self, local_ip: int, socket: int) -> int:
-        """Redirect a host's packets to an AF_XDP socket (its descriptor); returns the socket's key.
+        """Redirect a host's packets to an AF_XDP socket (its descriptor); return the socket's key.
 
         Raises MapsError: there are more hosts than sockets, or no such socket.
         """

@@ -19,7 +19,7 @@ FRESH_S = 0.2  # two that ask at once get the same answer
 
 
 def run(port: int) -> int:
-    """Serve metrics of whichever run is up, until Ctrl-C; returns 0. Raises PortInUseError."""
+    """Serve metrics of whichever run is up, until Ctrl-C; return 0. Raises PortInUseError."""
     with Follower() as follower, LoopbackServer(port, metrics_routes(follower)) as server:
         print(f"metrics  {server.url}{PATH} (Ctrl-C ends)", flush=True)
         try:

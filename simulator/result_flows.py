@@ -67,7 +67,7 @@ class Outcome:
 
 
 def write_messages(path: Path, outcome: Outcome, about: Mapping[str, str]) -> int:
-    """Write a row for each message; returns how many."""
+    """Write a row for each message; return how many."""
     traffic = outcome.traffic
     writer = TableWriter(
         path,
@@ -119,7 +119,7 @@ def write_flows(
     more: Sequence[Column] = (),
     values: Mapping[str, Any] | None = None,
 ) -> int:
-    """Write a row for each flow; returns how many.
+    """Write a row for each flow; return how many.
 
     `more` columns come behind, and `values` are theirs, or in the place of those from here.
     """

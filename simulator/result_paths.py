@@ -45,7 +45,7 @@ def flow_columns(end: PathsEnd) -> dict[str, Any]:
 def write_paths(
     path: Path, topology: Topology, links: Sequence[Link], end: PathsEnd, about: Mapping[str, str]
 ) -> int:
-    """Write a row for each flow and direction of a link that it took; returns how many."""
+    """Write a row for each flow and direction of a link that it took; return how many."""
     ends = [end for link in links for end in (link.a, link.b)]
     tier_of_lane = _tiers(topology, links)
     tiers = tuple(dict.fromkeys(tier_of_lane))
@@ -83,7 +83,7 @@ def _kind(topology: Topology, end: Endpoint) -> str:
 
 
 def write_gaps(path: Path, end: PathsEnd, about: Mapping[str, str]) -> int:
-    """Write a row for each flow and range of gaps that it had; returns how many."""
+    """Write a row for each flow and range of gaps that it had; return how many."""
     writer = TableWriter(path, integers("flow", "gap_ns", "packets"), about)
     for first in range(0, len(end.gaps), _CHUNK):
         rows = end.gaps[first : first + _CHUNK]

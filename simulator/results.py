@@ -210,7 +210,7 @@ class ResultWriter:
         self._flow_samples.append(columns)
 
     def finish(self, end: RunEnd) -> dict[str, Any]:
-        """Write everything else; returns what summary.json holds. Raises ResultError."""
+        """Write everything else; return what summary.json holds. Raises ResultError."""
         self._close_samples()
         scale = self.identity.time_scale
         due = None

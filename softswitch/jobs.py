@@ -104,7 +104,7 @@ def work(
     workers: int,
     tell: Callable[[int, float, str], None] = lambda number, share, text: None,
 ) -> Iterator[tuple[int, Result | Loss]]:
-    """Do all jobs; yields the number of each and its result, as they are done.
+    """Do all jobs; yield the number of each and its result, as they are done.
 
     `tell(number, share, text)`: how far job `number` is, as its `do` tells. Processes are new ones,
     so `do` must be a function of a module; `do`, jobs and results are pickled. Leaving the

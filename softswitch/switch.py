@@ -212,7 +212,7 @@ class Switch:
         self._inject(self.config.cpu_port, data, self._moment(at_ns))
 
     def run_until(self, at_ns: int) -> list[Output]:
-        """Do everything due up to and at `at_ns`; returns the packets that left meanwhile.
+        """Do everything due up to and at `at_ns`; return the packets that left meanwhile.
 
         Packet-ins, digests and idle time-outs are appended to the lists of that name.
         """

@@ -60,7 +60,7 @@ def run(
     notifications: bool,
     restart: bool,
 ) -> int:
-    """Show queue pairs until Ctrl-C or the end of the run; returns the exit code.
+    """Show queue pairs until Ctrl-C or the end of the run; return the exit code.
 
     Raises NoRunError, AgentCommandError, UsageError for hosts that the topology does not have.
     """

@@ -27,7 +27,7 @@ class BenchmarksMissingError(Exception):
 @flag("--quick", help="short rounds, for a first look")
 @as_json
 def run(quick: bool, as_json: bool) -> int:
-    """Run the benchmarks; returns their exit code: 1 when a number misses its goal."""
+    """Run the benchmarks; return their exit code: 1 when a number misses its goal."""
     if not SCRIPT.exists():
         raise BenchmarksMissingError
     options = ["--quick"] * quick + ["--json"] * as_json

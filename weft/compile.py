@@ -60,7 +60,7 @@ def run(
     diagnostics: tuple[str, ...], std: str, compiler: str, no_p4info: bool, with_times: bool,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Compile the program that the arguments name and write its files; returns the exit code.
+    """Compile the program that the arguments name and write its files; return the exit code.
 
     Raises the compiler's CompileError, which holds every diagnostic.
     """

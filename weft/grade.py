@@ -52,7 +52,7 @@ def run(
     lab: str, p4: Path | None, answer: Path | None, reference: bool, seed: int | None,
     everything: bool, labs: Path, as_json: bool,
 ) -> int:  # fmt: skip
-    """Judge the file that the arguments name; returns 0 for full marks, else 1.
+    """Judge the file that the arguments name; return 0 for full marks, else 1.
 
     2: no such lab, no such file, a lab without grading.
     """

@@ -57,7 +57,7 @@ def run(
     files: tuple[str, ...], p4: Path, include: tuple[Path, ...], define: tuple[str, ...],
     strict: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    """Check each file; returns the exit code: 1 for an error, with --strict for a warning too.
+    """Check each file; return the exit code: 1 for an error, with --strict for a warning too.
 
     Raises the compiler's CompileError, JsonError, LintError, UsageError; a topology or run file
     that can't be loaded is findings.

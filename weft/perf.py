@@ -71,7 +71,7 @@ _request = together(  # what the command and the prompt's `perf` have in common
         help="in the simulator: a name that `weft topo list` shows, or a YAML file")  # fmt: skip
 @as_json
 def run(sim: str | None, as_json: bool, **asked: Any) -> int:
-    """Measure; returns the exit code: 1 if something failed, 130 when interrupted."""
+    """Measure; return the exit code: 1 if something failed, 130 when interrupted."""
     request = request_of(**asked)
     if sim is not None:
         report = _simulated(request, sim, quiet=as_json)

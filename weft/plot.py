@@ -29,7 +29,7 @@ ENDINGS = (".png", ".svg", ".pdf")
 @option("--what", type=click.Choice(list(TOPICS)), help="one topic (default: all that has data)")
 @as_json
 def run(result: Path, out: Path | None, what: str | None, as_json: bool) -> int:
-    """Draw one topic, or all that the result has something of; returns the exit code.
+    """Draw one topic, or all that the result has something of; return the exit code.
 
     Prints the files that it wrote. Raises ResultError, UsageError.
     """

@@ -27,7 +27,7 @@ def unit_for(largest: float, units: Sequence[tuple[int, str]]) -> tuple[int, str
 
 
 def time_axis(axes: Any, folder: ResultFolder) -> float:
-    """Label the axis of time; returns the length of its unit in picoseconds."""
+    """Label the axis of time; return the length of its unit in picoseconds."""
     size, unit = unit_for(folder.now_ps, TIME_UNITS)
     axes.set_xlabel(f"virtual time [{unit}]")
     axes.set_xlim(0, max(folder.now_ps, 1) / size)

@@ -168,7 +168,7 @@ class _Asked:
 @flag("--keep-logs", help="never prune the logs of this run")
 @as_json
 def run(**options: Any) -> int:
-    """Do the whole command; returns the exit code. Raises the errors of the packages it uses."""
+    """Do the whole command; return the exit code. Raises the errors of the packages it uses."""
     asked = _Asked(**options)
     # Before anything large is imported.
     with handled() as interrupts:

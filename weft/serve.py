@@ -19,7 +19,7 @@ _PORT = "TCP port of 127.0.0.1, 0 for any that is free (default)"
 @option("--port", type=port_number, default=WEB_PORT, metavar="N", help=_PORT)
 @option("--interval", default="1s", metavar="T", help="time between looks (default)")
 def web(port: int, interval: str) -> int:
-    """Serve the page; returns the exit code. Raises PortInUseError, UsageError."""
+    """Serve the page; return the exit code. Raises PortInUseError, UsageError."""
     return server.run(port, interval)
 
 
@@ -30,5 +30,5 @@ def web(port: int, interval: str) -> int:
     """)
 @option("--port", type=port_number, default=METRICS_PORT, metavar="N", help=_PORT)
 def metrics(port: int) -> int:
-    """Serve metrics of whichever run is up; returns the exit code. Raises PortInUseError."""
+    """Serve metrics of whichever run is up; return the exit code. Raises PortInUseError."""
     return prometheus.run(port)

@@ -72,7 +72,7 @@ def run(
     pcap: tuple[str, ...], time_scale: int, p4: Path | None, entries: Path | None,
     p4runtime: int | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Run what a file says; returns the exit code (130 when interrupted, with results kept)."""
+    """Run what a file says; return the exit code (130 when interrupted, with results kept)."""
     if listing:
         _list(as_json)
         return 0

@@ -16,7 +16,7 @@ from weft.command_line import command, flag
       sudo weft stop
     """)
 def stop() -> int:
-    """End the run that is up, and remove what crashed ones left; returns the exit code."""
+    """End the run that is up, and remove what crashed ones left; return the exit code."""
     _require_root("weft stop")
     with console.progress("stop"):
         stopped, removed = teardown.stop()
@@ -36,7 +36,7 @@ def stop() -> int:
     """)
 @flag("--logs", help="remove the logs of past runs too")
 def clean(logs: bool) -> int:
-    """Remove what crashed runs left, with `--logs` past runs' logs; returns the exit code."""
+    """Remove what crashed runs left, with `--logs` past runs' logs; return the exit code."""
     _require_root("weft clean")
     removed = teardown.clean()
     for entry in removed:

@@ -102,7 +102,7 @@ def run(
     workers: int | None, scheduler: str | None, out: Path | None, list_metrics: bool,
     as_json: bool, **options: Any,
 ) -> int:  # fmt: skip
-    """Play a sweep; returns the exit code."""
+    """Play a sweep; return the exit code."""
     asked = _Asked(**options)
     if asked.maximise is not None and asked.minimise is not None:
         raise UsageError("sweep: --maximise and --minimise exclude each other: give one of them")

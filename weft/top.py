@@ -48,7 +48,7 @@ _FULL = 0.9
         help="what ports are sorted by, highest first (default)")  # fmt: skip
 @as_json
 def run(only: tuple[str, ...], interval: str, once: bool, sort: str, as_json: bool) -> int:
-    """Show rates until Ctrl-C or the end of the run; returns the exit code.
+    """Show rates until Ctrl-C or the end of the run; return the exit code.
 
     Raises NoRunError when nothing runs, UsageError for arguments that don't fit the topology.
     """

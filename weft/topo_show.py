@@ -19,7 +19,7 @@ MAX_TABLE_LINKS = 100  # beyond, tables are printed only when asked for
 
 
 def show(name: str, png: Path | None, svg: Path | None, *, tables: bool, as_json: bool) -> int:
-    """Do `topo show`; returns the exit code. Raises TopologyError, UsageError."""
+    """Do `topo show`; return the exit code. Raises TopologyError, UsageError."""
     pictures = [path for path in (png, svg) if path is not None]
     for path, ending in ((png, ".png"), (svg, ".svg")):
         if path is not None and path.suffix != ending:

@@ -58,7 +58,7 @@ def run(
     switch: str, expression: str | None, ports: tuple[int, ...], count: int | None,
     tls_ca: Path | None, tls_cert: Path | None, tls_key: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Print traces until Ctrl-C or `--count` packets; returns the exit code.
+    """Print traces until Ctrl-C or `--count` packets; return the exit code.
 
     Raises NoRunError when nothing runs, UsageError for a switch that is not there,
     DiagnosticsError when it can't trace (its filter is wrong, it is not Weft's own, it does not

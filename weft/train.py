@@ -115,7 +115,7 @@ class _Asked:
 )
 @as_json
 def run(**options: Any) -> int:
-    """Train; returns the exit code."""
+    """Train; return the exit code."""
     asked = _Asked(**options)
     if not torch_setup.is_ready():
         pinned = torch_setup.pins()["torch"]

@@ -259,7 +259,7 @@ def _is_confirmed() -> bool:
 
 
 def run(*, yes: bool, dry_run: bool, as_json: bool) -> int:
-    """Do the command; returns the exit code. Raises UninstallError, EmulationError."""
+    """Do the command; return the exit code. Raises UninstallError, EmulationError."""
     sys.dont_write_bytecode = True  # what is removed would come back
     os.chdir(ROOT)
     plan = look()

@@ -226,7 +226,7 @@ class Connection:
             )
 
     def _arbitrate(self) -> str:
-        """Open a stream and say who this is; returns what is wrong, or ""."""
+        """Open a stream and say who this is; return what is wrong, or ""."""
         self._requests.put(None)
         self._requests = queue.SimpleQueue()
         if self._role:

@@ -79,7 +79,7 @@ def run(
     commands: tuple[str, ...], strict: bool, tls_ca: Path | None, tls_cert: Path | None,
     tls_key: Path | None,
 ) -> int:  # fmt: skip
-    """Read commands from standard input or a file until its end; returns the exit code.
+    """Read commands from standard input or a file until its end; return the exit code.
 
     Raises UsageError for a switch that is not there, NoRunError when nothing runs.
     """

@@ -49,7 +49,7 @@ def run(
     listing: bool,
     as_json: bool,
 ) -> int:
-    """Print the comparisons; returns the exit code. Raises UsageError, FactsError."""
+    """Print the comparisons; return the exit code. Raises UsageError, FactsError."""
     if control is not None and control not in controls():
         raise UsageError(f"--control {control}: there is {', '.join(controls())}")
     if variant is not None and control is None:

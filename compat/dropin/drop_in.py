@@ -41,7 +41,7 @@ class DropInError(Exception):
 
 
 def simple_switch_cli() -> int:
-    """Run as `simple_switch_CLI`, which finds a switch by its Thrift port; returns the code."""
+    """Run as `simple_switch_CLI`, which finds a switch by its Thrift port; return the code."""
     own = sys.argv[1:]
     named = any(word.partition("=")[0] in ("--thrift-port", "--help", "-h") for word in own)
     return main(["cli", *([] if named else ["--thrift-port", "9090"]), *own])

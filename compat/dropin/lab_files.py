@@ -79,7 +79,7 @@ class Built:
         help="BMv2's own CLI, as a command; simple_switch_grpc has to be on PATH")  # fmt: skip
 @as_json
 def run(folder: Path, beside: str | None, as_json: bool) -> int:
-    """Run every file; returns the exit code."""
+    """Run every file; return the exit code."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder")
     found = list(find(folder))

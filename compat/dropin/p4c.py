@@ -29,7 +29,7 @@ class _OutputError(Exception):
 
 
 def main(argv: Sequence[str] | None = None, *, driver: bool = False) -> int:
-    """Run `p4c-bm2-ss` (or the driver `p4c`) with `argv`; returns the exit code."""
+    """Run `p4c-bm2-ss` (or the driver `p4c`) with `argv`; return the exit code."""
     name = "p4c" if driver else "p4c-bm2-ss"
     try:
         options = p4c_options.parse(sys.argv[1:] if argv is None else argv, driver=driver)
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None, *, driver: bool = False) -> int:
 
 
 def driver_main() -> int:
-    """Run the driver `p4c` with the process's arguments; returns the exit code."""
+    """Run the driver `p4c` with the process's arguments; return the exit code."""
     return main(driver=True)
 
 

@@ -20,13 +20,13 @@ _NO_EFFECT = ("--enable-swap",)
 
 
 def simple_switch_grpc() -> int:
-    """Run as `simple_switch_grpc`; returns the exit code."""
+    """Run as `simple_switch_grpc`; return the exit code."""
     _be_called("simple_switch_grpc")
     return main(with_thrift_port(with_bmv2_log(sys.argv[1:])))
 
 
 def simple_switch() -> int:
-    """Run as `simple_switch`; returns the exit code."""
+    """Run as `simple_switch`; return the exit code."""
     _be_called("simple_switch")
     argv = without_grpc(with_bmv2_log(sys.argv[1:]))
     port = argv[-1].rpartition(":")[2]

@@ -380,7 +380,7 @@ class CallChecker(BuiltinChecker):
         type_args: list[ast.TypeRef],
         given: tuple[ty.Type, ...] = (),
     ) -> dict[ty.TypeVar, ty.Type]:
-        """Bind the arguments of `call`; returns the type variables' values.
+        """Bind the arguments of `call`; return the type variables' values.
 
         Type arguments are written (`type_args`), already resolved (`given`), or inferred.
         """

@@ -224,7 +224,7 @@ class StatementChecker(CallChecker):
             self._fail(stmt.pos, '"default" must be the last label of a switch', notes)
 
     def _switch_label(self, stmt: ast.Switch, case: ast.SwitchCase, switched: ty.Type) -> object:
-        """Check a label; returns what must not occur twice."""
+        """Check a label; return what must not occur twice."""
         if isinstance(switched, ty.ActionRun):
             stmt.table = switched.table.decl
             return self._action_label(case, switched)

@@ -19,7 +19,7 @@ class Scope:
         self._names: dict[str, list[ast.Decl]] = {}
 
     def declare(self, decl: ast.Decl) -> ast.Decl | None:
-        """Add `decl`; returns the earlier declaration it clashes with (and is then not added)."""
+        """Add `decl`; return the earlier declaration it clashes with (and is then not added)."""
         present = self._names.get(decl.name)
         if present is None:
             self._names[decl.name] = [decl]

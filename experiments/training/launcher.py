@@ -33,7 +33,7 @@ def say(said: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """Start the ranks and wait for them; returns the exit code."""
+    """Start the ranks and wait for them; return the exit code."""
     importlib.import_module("torch._dynamo")  # optimizers do, with the first step of each rank
     jobs = [RankJob.of(json.loads(line)) for line in sys.stdin if line.strip()]
     ranks = {_fork(job): job.rank for job in jobs}

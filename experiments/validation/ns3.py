@@ -217,7 +217,7 @@ def recorded(folder: Path = FACTS) -> list[Facts]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a configuration, or record what a run gave; returns the exit code."""
+    """Print a configuration, or record what a run gave; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("config", "record"))
     parser.add_argument("case", choices=CASES)

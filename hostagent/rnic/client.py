@@ -122,7 +122,7 @@ def join(
     at_target: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> tuple[list[int], list[int]]:
-    """Open `qps` queue pairs at both ends and connect them; returns their numbers there and here.
+    """Open `qps` queue pairs at both ends and connect them; return their numbers there and here.
 
     `direct`: the ends are joined without a gateway between them. `settings` are those of `open`;
     `at_target`: what is different there.

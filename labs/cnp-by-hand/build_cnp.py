@@ -143,7 +143,7 @@ def read(path: Path) -> int:
 
 
 def main() -> int:
-    """Run the exercise; returns the exit code."""
+    """Run the exercise; return the exit code."""
     parser = argparse.ArgumentParser(description="Build a CNP with scapy, or read some.")
     parser.add_argument("--write", type=Path, metavar="PCAP", help="write the CNP to a capture")
     parser.add_argument("--read", type=Path, metavar="PCAP", help="explain the CNPs of a capture")

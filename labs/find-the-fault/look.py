@@ -31,7 +31,7 @@ EVERY = 2
 
 
 def main(argv: Sequence[str]) -> int:
-    """Play the case and print what was asked for; returns the exit code."""
+    """Play the case and print what was asked for; return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

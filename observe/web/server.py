@@ -33,7 +33,7 @@ _FILES: Mapping[str, tuple[str, str]] = {
 
 
 def run(port: int, interval: str) -> int:
-    """Serve the page until Ctrl-C; returns the exit code. Raises PortInUseError, UsageError."""
+    """Serve the page until Ctrl-C; return the exit code. Raises PortInUseError, UsageError."""
     with _prepared(port, interval_seconds(interval)) as server:
         print(f"live view  {server.url}/ (Ctrl-C ends)", flush=True)
         try:

@@ -93,7 +93,7 @@ class DigestManager:
                 yield state.config
 
     def sample(self, learn: int, data: bytes, now_ns: int) -> p4r.DigestList | None:
-        """Take one message of the core's learn list; returns a list that is ready to be sent."""
+        """Take one message of the core's learn list; return a list that is ready to be sent."""
         state = self._by_learn.get(learn)
         if state is None or state.config is None:
             return None

@@ -162,7 +162,7 @@ class Decoder:
             packet.mask &= ~(1 << tracer)
 
     def feed(self, records: Iterable[Record]) -> list[Decoded]:
-        """Take records in order; returns the packets that are complete now."""
+        """Take records in order; return the packets that are complete now."""
         done = []
         for record in records:
             if record.flags & GAP:

@@ -63,7 +63,7 @@ class TraceSession:
     def start(
         self, filter: str | None = None, ports: Sequence[int] = (), limit: int | None = None
     ) -> int:
-        """Begin to trace packets that arrive; returns the tracer's number.
+        """Begin to trace packets that arrive; return the tracer's number.
 
         `filter`: pcap syntax, on the bytes as received; `ports`: of arrival, none for all; `limit`:
         so many packets at most. Raises FilterError, TraceError.

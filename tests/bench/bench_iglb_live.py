@@ -154,7 +154,7 @@ async def _connected(
 
 
 def main() -> int:
-    """Run; returns the exit code."""
+    """Run; return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

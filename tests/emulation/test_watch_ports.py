@@ -107,7 +107,7 @@ def test_a_switch_leaves_out_a_dead_port_by_itself(session: Session) -> None:
         assert ear.stdout.readline() == "ready\n"
 
         def send(what: str) -> dict[str, int]:
-            """One datagram of each flow; returns what each spine sent for it."""
+            """One datagram of each flow; return what each spine sent for it."""
             before = spines_sent(session)
             mouth.stdin.write(f"{what}\n")
             mouth.stdin.flush()

@@ -102,7 +102,7 @@ def write(
     least: float = 80,
     replaced: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> Path:
-    """Write the lab into a directory of labs; returns its folder.
+    """Write the lab into a directory of labs; return its folder.
 
     `least`: what its first check asks for. `replaced`: "lab" and "checks" with (old, new) text of
     lab.yaml and checks.py.

@@ -96,7 +96,7 @@ def _process(
     say: Callable[[int], None],
     hang_s: float,
 ) -> int:
-    """One worker; returns the case that is next."""
+    """One worker; return the case that is next."""
     command = [sys.executable, *WORKER, kind, str(first), str(count)]
     at, done = first - 1, False
     memory: list[int] = []

@@ -156,7 +156,7 @@ def exchange(pair: Joined, size: int, seed: int) -> None:
 
 
 def write(pair: Joined, seed: int) -> bytes:
-    """Post a megabyte; returns it."""
+    """Post a megabyte; return it."""
     data = Random(seed).randbytes(MEGABYTE)
     to = {"remote_address": pair.far.address, "rkey": pair.far.rkey}
     pair.one.post(pair.near.qpn, Work(seed, Operation.WRITE, data, **to))

@@ -31,7 +31,7 @@ STEPS = 8
 
 
 def main(ranks: int, folder: str, backend: str, gateway: str = "", *addresses: str) -> int:
-    """Fork the ranks, and be one of them or wait for all; returns the exit code."""
+    """Fork the ranks, and be one of them or wait for all; return the exit code."""
     for rank in range(ranks):
         if os.fork() == 0:
             be(rank, ranks, folder, backend, (gateway, addresses[rank]) if gateway else ())

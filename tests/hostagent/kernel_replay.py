@@ -66,7 +66,7 @@ class Kernel:
     def play(
         self, steps: npt.NDArray[np.void], states: Words, told: npt.NDArray[np.void] | None = None
     ) -> tuple[Words, Words]:
-        """Do all steps on a copy of the states; returns these as they are then, and the rates."""
+        """Do all steps on a copy of the states; return these as they are then, and the rates."""
         self.give(steps, states, told)
         self.run(len(steps))
         return self.states[: len(states)], self.rates[: len(states)]

@@ -106,7 +106,7 @@ class Both:
             card.post(QPN, Work(1, Operation.SEND, bytes(packets * MTU)), self.now())
 
     def send(self) -> int:
-        """Both cards send what they may, at the same time, and the same; returns how much."""
+        """Both cards send what they may, at the same time, and the same; return how much."""
         now, sent = self.now(), 0
         while (packet := self.native.transmit(now)) is not None:
             other = self.kernel.transmit(now)

@@ -70,7 +70,7 @@ class OfPaths(Both):
         return Card(config, *more)
 
     def send(self) -> int:
-        """Both cards send what they may, by all interfaces; returns how much."""
+        """Both cards send what they may, by all interfaces; return how much."""
         now, sent, more = self.now(), 0, True
         while more:
             more = False

@@ -95,7 +95,7 @@ class Client:
         device_id: int = DEVICE_ID,
         role_config: Message | None = None,
     ) -> int:
-        """Arbitrate; returns the status code that comes back."""
+        """Arbitrate; return the status code that comes back."""
         update = p4r.MasterArbitrationUpdate(device_id=device_id)
         if self.role:
             update.role.name = self.role

@@ -168,7 +168,7 @@ class ParserRun(Interpreter):
         self.states = 0
 
     def parse(self, hdr: StructValue, meta: StructValue, std: StructValue) -> bytes:
-        """Parse; returns what follows the headers."""
+        """Parse; return what follows the headers."""
         scope = block_scope(hdr, meta, std)
         try:
             self._parse(self.oracle.program.parser, scope)

@@ -14,7 +14,7 @@ RING, DIRECT = 0, 1
 
 
 def ring_of(net: Any, ranks: int, steps: int, size: int = 8) -> list[int]:
-    """Barriers of each rank in front and behind a ring, which has not begun; returns the flows."""
+    """Barriers of each rank in front and behind a ring, which has not begun; return the flows."""
     nodes, _ = net.star(ranks)
     flows = [net.flow(nodes[r], nodes[(r + 1) % ranks]) for r in range(ranks)]
     barriers = np.zeros(2 * ranks, dtype=net.engine.message_dtype)

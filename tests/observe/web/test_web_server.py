@@ -29,7 +29,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 @pytest.fixture
 def ask(server: LoopbackServer) -> Callable[..., Answer]:
-    """Send a request; returns status, headers and body."""
+    """Send a request; return status, headers and body."""
 
     def asker(path: str, method: str = "GET", **headers: str) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
