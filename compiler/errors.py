@@ -44,7 +44,7 @@ class Diagnostic:
 
     `code` is a short stable word for tools and for `@noWarn` ("unused", "deprecated", ...).
     `notes` point at related places, such as an earlier declaration. `back_end`: it is about what
-    BMv2 does, which p4c tells whatever its options are.
+    BMv2 does, which p4c reports whatever its options are.
     """
 
     pos: Pos

@@ -134,7 +134,7 @@ class BlockingController:
         return self._call(self._controller.switch_mechanism(name, on))
 
     def schedule(self, event: JobsSubmitted | JobsEnded) -> Scheduled:
-        """Tell whoever plans with jobs that some start or have ended, and write what follows."""
+        """Tell the planners of jobs that some start or have ended, and write what follows."""
         return self._call(self._controller.schedule(event))
 
     @property
@@ -143,7 +143,7 @@ class BlockingController:
         return self._controller.plans_jobs
 
     def planned(self, job: str) -> PlannedJob | None:
-        """Return what is planned for a job that was submitted; None where nobody says it."""
+        """Return what is planned for a job that was submitted; None where no mechanism plans it."""
         return self._call(self._controller.planned(job))
 
     def ask(self, name: str, question: Callable[[Any], T]) -> T:
@@ -193,7 +193,7 @@ class BlockingController:
         return self._call(self._controller.follow())
 
     def restore(self, switch: str) -> Restored:
-        """Begin the session with a switch anew, and write what the switch lacks."""
+        """Restart the session with a switch, and write what the switch lacks."""
         return self._call(self._controller.restore(switch))
 
     def retire(self) -> None:
@@ -217,7 +217,9 @@ class BlockingController:
         self._controller.check_writable(switches)
 
     def check_beatable(self, election_ids: Mapping[str, int]) -> None:
-        """Raise NotPrimary if these ids, by switch, do not take all switches from who has them."""
+        """Raise NotPrimary if these ids, by switch, do not take all switches from their present
+        primary.
+        """
         self._controller.check_beatable(election_ids)
 
     def take_back(self, switch: str, election_id: int) -> None:

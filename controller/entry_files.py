@@ -1,7 +1,7 @@
 """A switch's entries in a file of the user's: read, checked against its program, and kept.
 
 JSON is what p4lang's tutorials call s1-runtime.json (`controller.runtime_json`); any other file has
-simple_switch_CLI's commands, which a plug-in plays, asked for by name as topologies ask for
+simple_switch_CLI's commands, which a plug-in carries out, asked for by name as topologies ask for
 mechanisms.
 """
 

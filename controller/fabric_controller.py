@@ -80,7 +80,7 @@ class FabricController(FabricSessions):
 
         `programs`: of switches that run another one than `program`; `own`: switches that nothing is
         planned for, and what each is given once with its program: they have no primary but while
-        something is written to them, so that others' controllers can be it; `down`: links that are
+        something is written to them, so that other controllers can be it; `down`: links that are
         to be routed around from the start: what a controller that is started again has to know.
         `election_id`: by name, else DEFAULT_ELECTION_ID, or AT_REST for switches of `own`.
         `timeout` (seconds) is how long to wait for switches to answer; `tls`: to all of them.
@@ -210,7 +210,7 @@ class FabricController(FabricSessions):
             work = self.loop.written(work, frozenset(), _now())
 
     async def restore(self, switch: str) -> Restored:
-        """Begin the session with a switch anew, and bring it to what it should hold.
+        """Restart the session with a switch, and bring it to what it should hold.
 
         For a switch whose process was started again: it gets its program and all its entries. One
         that holds everything gets no writes. Raises what the session raises.
@@ -243,7 +243,7 @@ class FabricController(FabricSessions):
     # ---------------------------------------------------------------- other controllers
 
     async def retire(self) -> None:
-        """Leave switches to whoever takes them: a controller that follows this one does."""
+        """Leave the switches to the controller that follows this one."""
         self._others.retired = True
         for session in self.sessions.values():
             if session.yields:  # to BMv2 two that rest would have the same id
@@ -301,7 +301,8 @@ class FabricController(FabricSessions):
     async def reload(
         self, switch: str, program: CompiledProgram, own: OwnEntries | None = None
     ) -> Reloaded:
-        """Load a changed program into one switch, keeping all its entries, others' too.
+        """Load a changed program into one switch, keeping all its entries, those of other
+        controllers too.
 
         `own`: what a switch that nothing is planned for is given when it is started again.
         Raises PipelineRefused, with nothing changed, or WriteFailed.
@@ -364,7 +365,7 @@ class FabricController(FabricSessions):
     async def set_link(self, link: Link, up: bool) -> int:
         """Route around a link, or over it again; return how many updates that took.
 
-        A switch that can't be reached is told when it is restored; the others are told now.
+        A switch that can't be reached is updated when it is restored; the others now.
         """
         return await self._handle(LinkChanged(link, up))
 
@@ -378,7 +379,7 @@ class FabricController(FabricSessions):
         return await self._handle(MechanismSwitched(name, on))
 
     async def schedule(self, event: JobsSubmitted | JobsEnded) -> Scheduled:
-        """Tell whoever plans with jobs that some start or have ended, and write what follows."""
+        """Tell the planners of jobs that some start or have ended, and write what follows."""
         async with self._steps:
             begin = time.monotonic()
             work = self.loop.handle(event, _now())
@@ -394,7 +395,7 @@ class FabricController(FabricSessions):
         return any(isinstance(each, JobLearner) for each in self.loop.learners.values())
 
     async def planned(self, job: str) -> PlannedJob | None:
-        """Return what is planned for a job that was submitted; None where nobody says it."""
+        """Return what is planned for a job that was submitted; None where no mechanism plans it."""
         planners = (each for each in self.loop.learners.values() if isinstance(each, JobPlanner))
         found = (each.planned(job) for each in planners)
         return next((each for each in found if each is not None), None)
@@ -448,7 +449,7 @@ class FabricController(FabricSessions):
 
 
 async def _followed(session: SwitchSession) -> bool:
-    """Follow a switch; one that does not answer is told of by what asks it next."""
+    """Follow a switch; the next call to one that does not answer reports that."""
     try:
         return await session.follow()
     except ControllerError:

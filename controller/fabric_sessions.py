@@ -169,7 +169,9 @@ class FabricSessions:
             raise held[0] if len(held) == 1 else SeveralFailures(held)
 
     def check_beatable(self, election_ids: Mapping[str, int]) -> None:
-        """Raise NotPrimary if these ids, by switch, do not take all switches from who has them."""
+        """Raise NotPrimary if these ids, by switch, do not take all switches from their present
+        primary.
+        """
         held = [
             session.not_primary()
             for name, session in self.sessions.items()
@@ -191,7 +193,7 @@ class FabricSessions:
         work: Callable[[SwitchSession], Coroutine[Any, Any, T]],
         only: Collection[str] | None = None,
     ) -> dict[str, T]:
-        """Do something on all switches at once. If several fail, all their reasons are told.
+        """Do something on all switches at once. If several fail, the error has all their reasons.
 
         `only`: on these alone.
         """

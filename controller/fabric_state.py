@@ -42,7 +42,7 @@ class FabricModel:
     `p4infos` holds those of switches that run another program than the rest. `learned`: entries
     that come from what switches saw rather than from the topology, by switch and key; they are not
     among `installed`. `parts`: what mechanisms add (`controller.parts`). `kept` is no state: what
-    it holds follows from the rest, and is made anew where it does not fit.
+    it holds follows from the rest, and is rebuilt where it does not fit.
     """
 
     topology: Topology

@@ -40,7 +40,7 @@ class DeclaredJob:
 
     `source[i]`, `target[i]`: places in `topology.interfaces()`; `udp_port[i]`: source port of the
     queue pair. Flows of the same source and target are queue pairs of one connection. `is_open`:
-    they send already, and keep the ports that they have; else whoever plans may choose others.
+    they send already, and keep the ports that they have; else the planner may choose others.
     `computing`: (phase, seconds) of an iteration: how long ranks compute before they send in that
     phase; a phase above all of `sets` stands for the iteration's end.
     """
@@ -66,14 +66,14 @@ class JobsSubmitted:
 
 @dataclass(frozen=True)
 class JobsEnded:
-    """Jobs have ended, by name; unknown names are nobody's."""
+    """Jobs have ended, by name; unknown names are ignored."""
 
     names: tuple[str, ...]
 
 
 @runtime_checkable
 class JobLearner(Protocol):
-    """A learner that hears of jobs. Times in ns of the fabric's own clock."""
+    """A learner that is notified of jobs. Times in ns of the fabric's own clock."""
 
     def submitted(self, jobs: Iterable[DeclaredJob], now: int) -> Learned | None:
         """Take jobs that start; return what follows from them, None if nothing does."""

@@ -51,7 +51,7 @@ class ControlLoop:
     def __init__(self, model: FabricModel) -> None:
         """Make the learners that the model's parts have for its topology and its program.
 
-        They hear of the first routes here, so what follows from them is there when switches are.
+        They get the first routes here, so what follows from them is there when switches are.
         """
         self.model = model
         found = (

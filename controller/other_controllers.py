@@ -29,7 +29,7 @@ class Restored:
 
 
 class OtherControllers:
-    """Hears of every change of a session's standing, and does what follows.
+    """Handles every change of a session's standing.
 
     `steps` is held while something is done to a switch. `follow` leaves those switches alone, of
     some names, that were given another program, and returns them; `bring` brings a switch to what

@@ -13,9 +13,9 @@ from topologies.model import CNP_DSCP, Topology
 class FabricPolicy:
     """What to install beside routes.
 
-    `settings`: what classes are told for mechanisms, by the key in the topology's file and by class
+    `settings`: of mechanisms, for classes, by the key in the topology's file and by class
     of service. `off`: names of mechanisms that stand still, though switches hold what they need.
-    `options`: what single mechanisms are told beyond the topology, by their names.
+    `options`: of single mechanisms beyond the topology, by their names.
     `packet_bytes`: a packet's size where a target counts queues in packets. `class_of_dscp`: the
     queue for a DSCP; classes beyond the target's are served by its highest one. `stock_nics`: hosts
     whose cards know plain CNPs only.

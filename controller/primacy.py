@@ -52,7 +52,7 @@ logging.getLogger("finsy").setLevel(logging.CRITICAL)
 
 
 class Standing(enum.Enum):
-    """Whether a session may write, as its switch told it last."""
+    """Whether a session may write, as its switch reported last."""
 
     PRIMARY = "this session may write"
     BACKUP = "another controller may"
@@ -101,12 +101,13 @@ class SwitchClient(P4Client):
 class PrimarySession(ABC):
     """The stream with one switch, by which this session is its primary, or waits to be it.
 
-    Another controller may take its place at any time, and leave: `standing` says so, and whoever
-    asked by `on_standing` is told. What only a primary may do begins with `claim`, which takes a
-    vacant place.
+    Another controller may take its place at any time, and leave: `standing` says so, and the
+    callbacks of `on_standing` are called. What only a primary may do begins with `claim`, which
+    takes a vacant place.
 
     A session that `yields` gives the place back at the end of the outermost block of `holding`, and
-    leaves it to whoever comes in between: it rests, on the stream but without an election id.
+    leaves it to any controller that comes in between: it rests, on the stream but without an
+    election id.
     """
 
     def __init__(
@@ -161,12 +162,12 @@ class PrimarySession(ABC):
 
     @property
     def highest_election_id(self) -> int:
-        """The highest election id that the switch has told of: its primary's, if it has one."""
+        """The highest election id that the switch has reported: its primary's, if it has one."""
         return max(self._highest, self._election_id)
 
     @property
     def claimable_election_id(self) -> int:
-        """The lowest id that is enough where nobody is primary, and keeps nobody off afterwards."""
+        """The lowest id that suffices without a primary, and lets others take over afterwards."""
         return max(self.highest_election_id, _LOWEST_ELECTION_ID)
 
     def on_standing(self, handler: Callable[[Self], None]) -> None:
@@ -354,12 +355,12 @@ class PrimarySession(ABC):
         return self._highest if self.standing is Standing.BACKUP else None
 
     async def stand_by(self) -> None:
-        """Open the stream anew, as a backup of who is primary. Raises SwitchUnreachable."""
+        """Open a new stream, as a backup of the primary. Raises SwitchUnreachable."""
         async with self._arbitrating:
             await self._begin_again(time.monotonic() + self._timeout)
 
     async def _begin_again(self, deadline: float) -> None:
-        """Open the stream anew with the first id, as a backup or where the place is vacant.
+        """Open a new stream with the first id, as a backup or where the place is vacant.
 
         The switch may take a moment to see that our last stream, with the same id, has ended.
         """
@@ -405,7 +406,7 @@ class PrimarySession(ABC):
         await self._client.close()
 
     async def reconnect(self, *, election_id: int | None = None) -> None:
-        """Begin the session anew, for example with a switch whose process was started again.
+        """Restart the session, for example with a switch whose process was started again.
 
         Handlers stay. `election_id` is used from now on, if given. Raises what `connect` does.
         """

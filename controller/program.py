@@ -16,7 +16,7 @@ from softswitch.p4runtime.protos import p4i
 
 
 class Texts(Protocol):
-    """What a compilation gives, whoever did it."""
+    """The result of a compilation by any compiler."""
 
     @property
     def json_text(self) -> str:
@@ -31,7 +31,7 @@ class Texts(Protocol):
 class CompiledProgram:
     """BMv2 JSON and P4Info as text, and what follows from them. It may go to another process.
 
-    `path`: the P4 file that it was made of, None where nobody knows; `given`: the user chose it, by
+    `path`: the P4 file that it was made of, None if unknown; `given`: the user chose it, by
     --p4, no file did. `found_cookie`: the cookie with which another client loaded it, if one did.
     """
 

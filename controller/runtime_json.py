@@ -45,7 +45,7 @@ class _Wrong(Exception):
 
 
 class RuntimeJson:
-    """One file. `play` writes it to a rehearsal."""
+    """One file. `play` writes it to a rehearsal (`controller.entry_files`)."""
 
     def __init__(self, path: Path, text: str) -> None:
         self._path = path

@@ -232,7 +232,7 @@ class SwitchSession(PrimarySession):
     async def follow(self) -> bool:
         """Take over the program that another client has loaded; say whether one had.
 
-        A switch that does not tell the whole program (BMv2), or has none, is left as it is.
+        A switch that does not return the whole program (BMv2), or has none, is left as it is.
         """
         cookie = await self._cookie()
         if cookie is None or (cookie and cookie == self.program.cookie):
@@ -373,12 +373,12 @@ class SwitchSession(PrimarySession):
 
 
 def _is_part(config: p4r.ForwardingPipelineConfig | None) -> bool:
-    """Return whether a switch told its program in part: BMv2 keeps P4Info alone."""
+    """Return whether a switch reported only a part of its program: BMv2 keeps P4Info alone."""
     return config is not None and bool(config.p4info.ByteSize()) and not config.p4_device_config
 
 
 def _why(error: P4ClientError) -> tuple[str, str]:
-    """Return code and message of a refused read: those of its first entity, if it tells them."""
+    """Return code and message of a refused read: those of its first entity, if it has them."""
     for _, detail in sorted(error.details.items()):
         return detail.canonical_code.name, detail.message
     return error.code.name, error.message

@@ -19,7 +19,7 @@ from topologies.model import Topology
 class SwitchPrograms:
     """What each switch of a fabric runs. `program`: those that `others` does not name.
 
-    `own`: switches that nobody plans for, each with what it is given once, with its program.
+    `own`: switches without a plan, each with what it is given once, with its program.
     """
 
     program: CompiledProgram

@@ -350,7 +350,7 @@ def _routes_at(
     routes: Sequence[Entry | None],
     places: Iterable[int],
 ) -> tuple[Entry | None, ...]:
-    """Return the routes with those to the leaves at `places` made anew."""
+    """Return the routes, with those to the leaves at `places` computed again."""
     number_of = {ports: number for number, ports in enumerate(groups, 1)}
     made = list(routes)
     for place in places:

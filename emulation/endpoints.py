@@ -146,7 +146,7 @@ class Endpoints:
     def drain(self, ends: Collection[Endpoint], on: bool) -> None:
         """Let no new packet of queue pairs over planes take these interfaces, or let them again.
 
-        Raises EndpointError for one that does not answer, after the others have been told.
+        Raises EndpointError for one that does not answer, after the others have been informed.
         """
         with self._lock:
             self._drained = self._drained | set(ends) if on else self._drained - set(ends)
@@ -191,7 +191,7 @@ class Endpoints:
         return [name for name, each in self._daemons.items() if each.ready and self._is_up(name)]
 
     def end(self, name: str) -> None:
-        """End one daemon; the next one who needs it starts it again."""
+        """End one daemon; it is started again when needed."""
         with self._lock:
             daemon = self._daemons.pop(name, None)
             if daemon is not None:

@@ -34,7 +34,7 @@ def run_commands(host: LiveHost, commands: tuple[str, ...], log: Path) -> list[s
     """Run a host's commands in its namespace, one after the other, with their output in `log`.
 
     One that ends with `&` goes on until the run ends. Returns a line for each that failed: the next
-    ones are tried, as by those who wrote such lists for Mininet.
+    ones are tried, as authors of such lists for Mininet do.
     """
     failures = []
     for command in commands:

@@ -1,7 +1,7 @@
 """Ctrl-C, SIGTERM and a closed terminal, turned into one exception in the main thread.
 
 The first signal raises `Interrupted` wherever the main thread is; later ones are noted and ignored,
-so that nobody's second Ctrl-C cuts the clean-up short. Python loses an exception that a handler
+so that a second Ctrl-C does not cut the clean-up short. Python loses an exception that a handler
 raises inside a destructor or a callback; `check` at the steps of a run raises it again.
 """
 

@@ -3,7 +3,7 @@
 One thread waits for the next event on a monotonic clock and does what is due: links go down and up
 as by hand (`emulation.link_state`), interfaces are drained at the hosts' endpoints, settings of
 ports go over the switches' side channel, and once more when a switch that died is back. What could
-not be done is told, and the rest goes on.
+not be done is reported, and the rest goes on.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class EventPlayer:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Play no more events; one that is being played ends first, unless that takes long."""
+        """Start no more events; one under way ends first, unless that takes long."""
         self._cancelled.set()
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until all events are played or cancelled; say whether that is so."""
+        """Wait until all events are done or cancelled; say whether that is so."""
         return self._finished.wait(timeout_s)
 
     @property
@@ -225,7 +225,7 @@ def playable(session: Session) -> tuple[tuple[Call, ...], tuple[Call, ...]]:
 
 
 def not_emulated(calls: Sequence[Call]) -> str:
-    """Say which events a target can't play; empty when there are none."""
+    """Say which events a target can't emulate; empty when there are none."""
     says = list(dict.fromkeys(call.says for call in calls))
     if not says:
         return ""

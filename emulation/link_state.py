@@ -108,7 +108,7 @@ class LinkState:
         return Switched(tuple(links), updates)
 
     def _route(self, link: Link, up: bool) -> int:
-        """Tell the controller; a switch that is away and watched over is told when it is back."""
+        """Inform the controller; a supervised switch that is away is updated when it is back."""
         try:
             return self._session.controller.set_link(link, up)
         except ControllerError as error:

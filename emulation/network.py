@@ -2,8 +2,8 @@
 
 Hosts are Mininet hosts. Switches' ports stay in the root namespace, where their processes run and
 `tcpdump -i` finds them (their names: `emulation.interface_names`). Mininet's own start-up (it
-changes system-wide settings) and clean-up (it removes others' things) are not used: what is made
-here is in the run's record, and `emulation.teardown` removes it.
+changes system-wide settings) and clean-up (it removes what is not its own) are not used: what is
+made here is in the run's record, and `emulation.teardown` removes it.
 """
 
 from __future__ import annotations

@@ -122,8 +122,8 @@ def measure(
 ) -> list[Answer]:
     """Let all sources measure at once; return an answer of each, in their order.
 
-    A source that fails does not harm the others. Ctrl-C ends it with what there is: `interrupted`.
-    Raises EndpointGone, RequestRefused where it could not begin.
+    A source that fails does not harm the others. Ctrl-C ends it with the results so far:
+    `interrupted`. Raises EndpointGone, RequestRefused where it could not begin.
     """
     with contextlib.ExitStack() as stack:
         ends: list[_Ends] = []

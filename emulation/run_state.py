@@ -146,7 +146,7 @@ class RunLock:
             os.close(fd)
 
     def name_holder(self, run: str, runner: ProcessIdentity) -> None:
-        """Write into the lock file who holds it, for the message of a second run."""
+        """Write the holder into the lock file, for the message of a second run."""
         who = {"run": run, "pid": runner.pid, "start_ticks": runner.start_ticks}
         text = json.dumps({**who, "clone": str(_CLONE)})
         os.ftruncate(self._fd, 0)

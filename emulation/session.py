@@ -210,7 +210,7 @@ class Session:
         return () if self._controller is None else self._controller.follow()
 
     def check_switches(self) -> None:
-        """Raise EmulationError when a switch or ticker has ended that nobody starts again."""
+        """Raise EmulationError when a switch or ticker has ended and is not restarted."""
         if self._network is not None and self._supervisor is None:
             for switch in self._network.switches.values():
                 switch.check_alive()

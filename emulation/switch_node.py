@@ -40,7 +40,7 @@ PRIORITY_QUEUES = 8
 
 
 class Target(enum.Enum):
-    """Which program plays the switches."""
+    """Which program runs as the switches."""
 
     SOFTSWITCH = "softswitch"
     BMV2 = "bmv2"

@@ -53,7 +53,7 @@ def transfer(
 ) -> TransferReport:
     """Send for `seconds` from one host to another.
 
-    `started` is told each process's id and role. Raises ToolMissingError without iperf3, and
+    `started` gets each process's id and role. Raises ToolMissingError without iperf3, and
     TrafficError when it can't be started; a transfer that fails is a report with `error`.
     """
     if shutil.which("iperf3") is None:

@@ -62,7 +62,7 @@ class TcpPorts:
 
 
 def is_free(port: int) -> bool:
-    """Say whether nobody holds a TCP port on loopback."""
+    """Say whether a TCP port on loopback is free."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As servers do it: a connection of the last run in TIME_WAIT holds no port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

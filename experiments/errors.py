@@ -39,7 +39,7 @@ class HookError(LabError):
 
 
 class RuntimeMissingError(LabError):
-    """What plays the switches of a runtime is not installed on this machine."""
+    """The switch program of a runtime is not installed on this machine."""
 
     exit_code = 3
 
@@ -53,7 +53,7 @@ class NotRunError(Exception):
 
     @property
     def verdict(self) -> Verdict:
-        """What a check that asks for it comes to."""
+        """The verdict of a check that needs it."""
         from experiments.api import Verdict  # it imports this module
 
         return Verdict.FAIL if self.failed else Verdict.NOT_RUN

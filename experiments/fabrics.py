@@ -1,4 +1,4 @@
-"""Fabrics that are set up once for several runs, each of which is played in a forked process.
+"""Fabrics that are set up once for several runs, each of which runs in a forked process.
 
 fabrics = Fabrics()
 prepared = fabrics.of(run, program)                   # set up, or what is there already

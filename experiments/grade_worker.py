@@ -57,7 +57,7 @@ def grade(
     item_s: float | None = None,
     tell: Tell = lambda graded: None,
 ) -> Grade:
-    """Grade a file; `tell` hears of each item as it is judged.
+    """Grade a file; `tell` gets each item as it is judged.
 
     `item_s`: how long an item may take; None: what the lab says, or ITEM_S. Raises GradeError if
     the file or the lab's grading can't be read, HookError for a mistake in grading.py.

@@ -81,7 +81,7 @@ def describe(error: BaseException) -> str:
 
 
 def blamed(error: BaseException) -> str:
-    """Return an error in a line, with file and line where it is one that nobody meant to raise."""
+    """Return an error in a line, with file and line where it was not raised on purpose."""
     frames = traceback.extract_tb(error.__traceback__)
     if type(error).__module__ != "builtins" or not frames:
         return describe(error)

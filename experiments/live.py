@@ -7,7 +7,7 @@
 
 The fabric is brought up for the run and taken down after it, also after a failure and Ctrl-C. Two
 cores carry some 20 000 packets a second this way: choose the time scale so that a link has some
-20 to 40 Mb/s. Bytes in flight do not shrink with it. The topology's events are played, too.
+20 to 40 Mb/s. Bytes in flight do not shrink with it. The topology's events happen, too.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def play(
     settings: LiveSettings,
     tell: Tell = lambda share, text: None,
 ) -> LiveRun:
-    """Play a run file and return what was seen. Needs root, and the main thread (for Ctrl-C).
+    """Run a run file and return what was observed. Needs root, and the main thread (for Ctrl-C).
 
-    A run in which the machine stood still is thrown away and played again; of `ATTEMPTS` such ones
+    A run in which the machine stood still is discarded and repeated; of `ATTEMPTS` such ones
     the steadiest counts (`LiveRun.stalled_ps`). That depends on the clock alone, not on what was
-    measured. Raises LiveError for what can't be played, EmulationError, ControllerError;
+    measured. Raises LiveError for what can't be run, EmulationError, ControllerError;
     KeyboardInterrupt after Ctrl-C. Whatever it raises, what was made is removed first.
     """
     require_root("a lab in real time")

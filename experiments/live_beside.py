@@ -1,6 +1,6 @@
 """The same run in the simulator, seen in the same terms: what stands beside a run in real time.
 
-The simulator plays the run at the same time scale: links, congestion control and everything that
+The simulator runs it at the same time scale: links, congestion control and everything that
 the run file times are as slow as in real time. What comes is in fabric time again.
 """
 
@@ -32,9 +32,9 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 def simulate(
     run: RunFile, program: CompiledProgram, settings: LiveSettings, *, alike: bool = True
 ) -> LiveRun:
-    """Play a run file in the simulator as `experiments.live.play` does in real time.
+    """Run a run file in the simulator as `experiments.live.play` does in real time.
 
-    `alike` False: it has no counterpart in real time, and may have what can't be played there, as
+    `alike` False: it has no counterpart in real time, and may have what can't be run there, as
     long as it has an end and messages over a transport. Raises LiveError, TopologyError,
     PipelineError, WriteFailed.
     """

@@ -1,8 +1,8 @@
 """A run file's traffic as queue pairs between running hosts: who sends what, when.
 
-The simulator's planner says what there is to send, so that both runtimes play the same run. What
-can't be played by endpoints is refused before anything is made: open-loop packets, messages that
-wait for those of other flows, packets larger than namespaces carry.
+The simulator's planner says what there is to send, so that both runtimes carry out the same run.
+What endpoints can't do is refused before anything is made: open-loop packets, messages that wait
+for those of other flows, packets larger than namespaces carry.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STALL_MS = 600_000  # nothing is complete while a slow link is silent; the run'
 
 
 class LiveError(EmulationError):
-    """A run file can't be played in real time; the message says what of it, and what could be."""
+    """A run file can't run in real time; the message says what of it, and what could be."""
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,13 @@ Series = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LiveSettings:
-    """How a run file is played in real time.
+    """How a run file runs in real time.
 
     `ports`: switch ports whose queue is watched, as (switch, port): that of the first flow's class.
     `above_bytes`: when they first hold more than that is noted exactly. `seed` None: the file's.
     `jitter_ps`: each flow starts later than the file says by up to that, chosen by the seed.
     `time_scale`: what the whole run is slowed down by. `sample_ps`: between two looks in the
-    simulator, as often as in real time unless it is told otherwise. `compared`: each message is
+    simulator, as often as in real time by default. `compared`: each message is
     one WRITE of random bytes, by the seed, and what arrived is compared with them.
     """
 
@@ -86,7 +86,7 @@ class PortSeries:
         return None if not len(below) else self._crossing(int(below[0]), depth_bytes)
 
     def peak_between(self, from_ps: int, to_ps: int) -> int:
-        """Return the deepest that was seen in a part of the run, 0 if nobody looked."""
+        """Return the deepest that was seen in a part of the run, 0 without a sample."""
         within = (self.at_ps >= from_ps) & (self.at_ps < to_ps)
         return int(self.depth_bytes[within].max(initial=0))
 
@@ -109,13 +109,13 @@ class FlowSeries:
     """A flow over time, and what its two ends counted.
 
     `acked_bytes`: what the source had acknowledged when (empty in the simulator, which does not
-    tell); `delivered_bytes`: what the target had received in order. `rate_bps`: what congestion
-    control let the source send (the fabric's rates; empty without). `start_ps`: when its first
-    message was handed over; `done_ps`: when its last one was complete, None if it never was: at the
-    source, in the simulator at the target, which is half a round trip before.
+    report it); `delivered_bytes`: what the target had received in order. `rate_bps`: what
+    congestion control let the source send (the fabric's rates; empty without). `start_ps`: when its
+    first message was handed over; `done_ps`: when its last one was complete, None if it never was:
+    at the source, in the simulator at the target, which is half a round trip before.
     `first_cut_ps`: when congestion control first lowered the rate, None if it never did.
     `source_counts`, `target_counts`: rnic_qp_stats. `wrong_bytes`: of its last message, as it
-    arrived; None where nobody compared them. `planes`: by interface, where those are planes.
+    arrived; None where they were not compared. `planes`: by interface, where those are planes.
     """
 
     source: str
@@ -154,8 +154,9 @@ class LiveRun:
 
     `stalled_ps`: how long in all the machine stood still for more than endpoints make up for, so
     that something else than congestion control held senders up; `attempts`: how often the run was
-    played because of that. `programs`: what each of the run file's counted, as summary.json has it.
-    `modes`: how frames come to each host's endpoint, af_xdp or af_packet; none in the simulator.
+    repeated because of that. `programs`: what each of the run file's counted, as summary.json has
+    it. `modes`: how frames come to each host's endpoint, af_xdp or af_packet; none in the
+    simulator.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Looking at a run while it plays: queues of switch ports, rates and acknowledged bytes of flows.
+"""Looking at a run in progress: queues of switch ports, rates and acknowledged bytes of flows.
 
 Queues are asked for over the switches' side channel, one look after the other: about a millisecond
 each, some 100 ns of a fabric that is slowed down 10 000 times. Rates are read from the slots that
-eBPF keeps (a copy of shared memory, no call), bytes from what endpoints tell by themselves.
+eBPF keeps (a copy of shared memory, no call), bytes from what endpoints report by themselves.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class RateSampler:
 
 
 class PairWatcher:
-    """Listens to endpoints, each of which tells of all its queue pairs every `WATCH_MS`.
+    """Listens to endpoints, each of which reports all its queue pairs every `WATCH_MS`.
 
     A queue pair is known by its endpoint's socket and its number there.
     """
@@ -177,7 +177,7 @@ class PairWatcher:
 
 @contextlib.contextmanager
 def _reading(client: EndpointClient) -> Iterator[socket.socket]:
-    """Borrow a client's connection, to read lines that nobody asked for one by one."""
+    """Borrow a client's connection, to read lines that arrive without a request."""
     connection = socket.socket(fileno=client.fileno())
     try:
         yield connection

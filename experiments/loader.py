@@ -26,7 +26,7 @@ FILE = "lab.yaml"
 
 @dataclass(frozen=True)
 class Planned:
-    """A variant, and the run file that it comes to (with the places where its parts stand).
+    """A variant, and the run file that results (with the places where its parts stand).
 
     `own`: what `file`, the lab.yaml, says of programs and entries, the variant's last. `seeds`: the
     variant's own, if it has any.
@@ -56,7 +56,7 @@ class Planned:
         return found(named, folder) if isinstance(named, str) else None
 
     def own_parameters(self) -> dict[str, Any]:
-        """Return programs and entries that the variant itself names, for who reads results."""
+        """Return programs and entries that the variant itself names, for readers of the results."""
         if not self.own or not self.own[-1].place:
             return {}
         named = {"program": self.own[-1].program, "entries": self.own[-1].entries}
@@ -215,7 +215,7 @@ def available(directory: Path = DIRECTORY) -> tuple[str, ...]:
 def load(name: str, directory: Path = DIRECTORY) -> Lab:
     """Load a lab by name. Raises LabError for an unknown one, LabFileError for what is wrong in it.
 
-    What its variants come to is not checked yet: `Lab.check` does.
+    The variants' run files are not checked yet: `Lab.check` does.
     """
     there = available(directory)
     if name not in there:

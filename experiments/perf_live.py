@@ -79,7 +79,7 @@ def measure(
     runtime: str,
     draw: Draw,
 ) -> Report:
-    """Do all measurements of a request; Ctrl-C ends it with what there is."""
+    """Do all measurements of a request; Ctrl-C ends it with the results so far."""
     sources, target = interfaces(request, topology)
     said = {name: rdma.info(place) for name, place in places.items()}
     mtu = request.mtu or min(_mtu(request, each) for each in said.values())
@@ -173,7 +173,7 @@ def _kind_text(said: Mapping[str, Any], request: Request) -> str:
 
 
 def _work(request: Request, topology: Topology, mode: str, size: int) -> rdma.Work:
-    """Return what every endpoint is told: so many messages, or those that fit the time."""
+    """Return every endpoint's work: so many messages, or those that fit the time."""
     seconds = request.duration_s
     fastest = max(topology.real_rate_bps(link) for link in topology.links)
     if request.interfaces == "all":

@@ -1,4 +1,4 @@
-"""What `weft perf` is asked to measure, checked against what there is."""
+"""What `weft perf` is asked to measure, checked against what is available."""
 
 from __future__ import annotations
 
@@ -155,7 +155,8 @@ def request_of(
 def controlled(name: str | None, set_name: str | None) -> tuple[str, str | None]:
     """Return the congestion control (None: the default one) and its parameter set, if it has one.
 
-    `set_name` "none" is no congestion control at all. Raises UsageError, which lists what there is.
+    `set_name` "none" is no congestion control at all. Raises UsageError, which lists those
+    available.
     """
     known = [each.name for each in choices()]
     control = name or known[0]

@@ -62,7 +62,7 @@ Tell = Callable[[Progress], None]
 def simulate(
     request: Request, topology: Topology, program: CompiledProgram, tell: Tell | None = None
 ) -> Report:
-    """Do all measurements of a request. Ctrl-C ends it with what there is.
+    """Do all measurements of a request. Ctrl-C ends it with the results so far.
 
     Raises UsageError where the request does not fit the topology, TopologyError, PipelineError.
     """
@@ -141,7 +141,7 @@ class _Measured:
                 )
 
     def run(self, tell: Tell | None) -> Measurement:
-        """Play it."""
+        """Run the simulation."""
         offered = [self._offer(source) for source in self.sources]
         simulation = Simulation(
             RunFile(

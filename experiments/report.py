@@ -1,6 +1,6 @@
 """report.html: one page with everything in it, for handing out: no network, no script, prints well.
 
-The lab's own README stands in it, so that who reads the numbers can read what they are about.
+The lab's own README stands in it, so that readers of the numbers can read what they are about.
 The page itself is report.html.j2.
 """
 

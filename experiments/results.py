@@ -1,6 +1,6 @@
 """results.json: what ran, with which parameters, what came out, and whether that is what should.
 
-The models here are the file's form; docs/labs.md explains it to who reads one. Times and rates are
+The models here are the file's form; docs/labs.md explains it to readers. Times and rates are
 fabric time in every runtime; numbers that did not happen are null.
 """
 

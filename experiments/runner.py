@@ -131,8 +131,8 @@ class LabRun:
     def compile(self, program: CompiledProgram) -> tuple[str, ...]:
         """Compile what variants name beside `program`, and read their files of entries.
 
-        Returns in a line each why nobody plans for switches. Raises CompileError, EntryFileError,
-        NotSteerableError.
+        Returns a line for each reason why switches have no plan. Raises CompileError,
+        EntryFileError, NotSteerableError.
         """
         found, notices = dict[str, CompiledProgram](), dict[str, None]()
         for planned in self.chosen:

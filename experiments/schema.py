@@ -146,7 +146,7 @@ class VariantEntry(Model):
 
 
 class LabEntry(Model):
-    """A lab.yaml; what its variants come to is checked as run files, one by one."""
+    """A lab.yaml; the variants' run files are checked one by one."""
 
     title: Annotated[str, Field(min_length=1)]
     teaches: str = ""

@@ -6,7 +6,7 @@
     result = run(spec, scheduler="tcp://10.0.0.7:8786")   # the same, on Dask's workers
     result.best().parameters
 
-The result is the same, byte for byte, wherever and by however many it is played.
+The result is the same, byte for byte, wherever it runs and by however many processes.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep has come: what was played last (None: it begins), and how many of all.
+    """How far a sweep has come: what ran last (None: it begins), and how many of all.
 
-    `so_far` makes a result of what was played, as if the sweep ended now.
+    `so_far` makes a result of what ran, as if the sweep ended now.
     """
 
     last: Played | None
@@ -78,14 +78,14 @@ def run(
     program: CompiledProgram | None = None,
     tell: Callable[[Progress], None] = lambda progress: None,
 ) -> SweepResult:
-    """Play every point with every seed, and measure each run.
+    """Run every point with every seed, and measure each run.
 
     `workers`: processes of this machine, one a processor if None. `scheduler`: a Dask scheduler's
     address, such as tcp://10.0.0.7:8786, in the place of processes. `measure` adds metrics of its
     own: it takes a `labs.Run`, as a lab's `measure` does; `prepare` is called before each run, as a
     lab's is. `program`: `spec.program`, compiled
     already. A run that fails is in the result, with its reason; the others go on. Ctrl-C ends the
-    sweep with what was played (`interrupted`).
+    sweep with the results so far (`interrupted`).
 
     Raises LabError for an unknown metric, DaskError where no worker can be had, and what compiling
     the program raises.
@@ -141,7 +141,8 @@ def _collected(
 def _played_here(
     assignment: Assignment, tasks: Sequence[Task], workers: int, scratch: Path
 ) -> Generator[Played | None, None, None]:
-    """Yield None when all play, then each run as it ends. Closing the iterator ends all processes.
+    """Yield None when all have started, then each run as it ends. Closing the iterator ends all
+    processes.
 
     Results are in `scratch` for a while.
     """

@@ -48,7 +48,7 @@ def played_by_dask(
 ) -> Generator[Played | None, None, None]:
     """Yield None when runs are handed out, then each as it ends.
 
-    Closing the iterator cancels what is not played.
+    Closing the iterator cancels what has not run.
     Raises DaskError.
     """
     if not is_installed():

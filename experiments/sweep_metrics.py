@@ -28,7 +28,7 @@ _SHOWN_PORTS = 8
 
 
 class MetricError(Exception):
-    """There is no such metric, or no such port; the message says what there is."""
+    """There is no such metric, or no such port; the message lists those available."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _parsed(name: str) -> tuple[Metric, Port | None]:
 
 
 def metric_named(name: str) -> Metric:
-    """Return a metric, also of one port. Raises MetricError, which lists what there is."""
+    """Return a metric, also of one port. Raises MetricError, which lists those available."""
     return _parsed(name)[0]
 
 

@@ -1,6 +1,6 @@
-"""One run of a sweep, wherever it is played: a process here, or a Dask worker on another machine.
+"""One run of a sweep, wherever it runs: a process here, or a Dask worker on another machine.
 
-An `Assignment` is all that a player has to know; it holds no path of the machine that made it. What
+An `Assignment` is all that a worker has to know; it holds no path of the machine that made it. What
 comes back is the metrics of one point and seed, or why there are none.
 """
 
@@ -61,7 +61,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class VersionError(Exception):
-    """A player has other sources than the one who asks: its numbers could be others."""
+    """A worker has other sources than the sweep: its numbers could differ."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Played:
-    """One run that was played. `units` are of what `measure` gave; `failure`: why no metrics."""
+    """One finished run. `units` are of what `measure` gave; `failure`: why no metrics."""
 
     point: int
     seed: int | None
@@ -127,10 +127,10 @@ def play(
     scratch: Path | None = None,
     fabrics: Fabrics | None = None,
 ) -> Played:
-    """Play one point with one seed (None: the run's own), and measure it.
+    """Run one point with one seed (None: the run's own), and measure it.
 
     Its results are in `scratch` for a while, or in the system's folder for such files. With
-    `fabrics` it is played in a forked process, on a fabric that others of this process have, too.
+    `fabrics` it runs in a forked process, on a fabric that others of this process have, too.
     What goes wrong with it is in what is returned. Raises VersionError, KeyboardInterrupt.
     """
     if assignment.sources and assignment.sources != fingerprint():

@@ -45,7 +45,7 @@ _FAILURE = "failure"
 class PointResult:
     """A point and its runs, one a seed, in the order of the seeds.
 
-    `feasible`: all seeds were played, and each keeps to every constraint.
+    `feasible`: all seeds were run, and each keeps to every constraint.
     """
 
     number: int
@@ -63,7 +63,7 @@ class PointResult:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """All runs that were played, by point. `interrupted`: the user ended it before the last."""
+    """All finished runs, by point. `interrupted`: the user ended it before the last."""
 
     spec: SweepSpec
     program: CompiledProgram = field(repr=False)
@@ -78,7 +78,7 @@ class SweepResult:
         runs: Iterable[Played],
         interrupted: bool = False,
     ) -> SweepResult:
-        """Sort what was played by point and seed."""
+        """Sort the runs by point and seed."""
         order = {seed: place for place, seed in enumerate(spec.seeds)}
         ordered = sorted(runs, key=lambda run: (run.point, order.get(run.seed, 0)))
         return cls(spec, program, tuple(ordered), interrupted)
@@ -99,7 +99,7 @@ class SweepResult:
 
     @cached_property
     def points(self) -> tuple[PointResult, ...]:
-        """The points of which something was played, in order."""
+        """The points with at least one run, in order."""
         by_point: dict[int, list[Played]] = {}
         for run in self.runs:
             by_point.setdefault(run.point, []).append(run)

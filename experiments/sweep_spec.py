@@ -1,4 +1,4 @@
-"""A sweep as it is asked for: from a file or from a lab, checked before anything is played."""
+"""A sweep as it is asked for: from a file or from a lab, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class _Reading:
         self.entry: SweepEntry = validate_sweep(document)
 
     def spec(self) -> SweepSpec:
-        """Check everything that can be known before anything is played. Raises TopologyError."""
+        """Check everything that can be known before anything runs. Raises TopologyError."""
         entry = self.entry
         points, parameters = self._points()
         base = self._base(any(path.startswith("topology.") for path in parameters))

@@ -5,7 +5,7 @@
     agent.close()                               # the program and its maps stay
 
 One program and one set of maps serve all hosts. Nothing has to keep running: what is attached
-stays attached, state is pinned. Loading again compiles the program anew and takes up the maps;
+stays attached, state is pinned. Loading compiles the program again and takes up the maps;
 attaching it then puts it in the other one's place between two packets.
 
 As a process of its own (`python -m hostagent.agent --pins DIR --attach NAMESPACE:INTERFACE ...`)

@@ -1,10 +1,10 @@
-"""Congestion-control algorithms as C has them: what there are, and their parameters as one struct.
+"""The congestion-control algorithms in C: their list, and their parameters as one struct.
 
     parameters = {"NAME": {"line_rate": 400 * 10**9, "min_rate": 10**9, ...}}
     card.add_queue_pair(config, parameters)
 
 Names and fields are those of hostagent/include/cc_algorithms.h and its headers. Nothing here knows
-an algorithm: what C lists is what there is.
+an algorithm: what C lists is available.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PADDING = "pad_"
 
 
 class AlgorithmError(ValueError):
-    """Parameters that C does not know; the message says which, and what there is."""
+    """Parameters that C does not know; the message says which, and lists those available."""
 
 
 def names(ffi: Any = None) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ def map_keys(fd: int, size: int) -> list[bytes]:
 def map_walk(fd: int, size: int) -> Iterator[bytes]:
     """Yield the keys of `size` bytes, one call each. Raises OSError.
 
-    A key that is removed before the walk goes on makes it begin anew: others come twice then.
+    A key that is removed before the walk goes on restarts it: others come twice then.
     """
     following = ctypes.create_string_buffer(size)
     before = 0

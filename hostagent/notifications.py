@@ -1,4 +1,4 @@
-"""What a host has heard of switches by notifications in datagrams, whoever took them.
+"""The notifications that a host has received from switches in datagrams, by any receiver.
 
 The kernel's program keeps them in a map (`pinned_maps.PinnedMaps.notifications`), a card in its
 own memory (`rnic.binding.Card.notifications`), and so does a host's interface in the simulator;

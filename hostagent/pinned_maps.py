@@ -401,7 +401,7 @@ class PinnedMaps:
             )
 
     def _heard_keys(self) -> dict[bytes, None]:
-        """Return the keys there are; a walk begins anew where its place has been forgotten."""
+        """Return all keys; a walk restarts where its place has been forgotten."""
         keys = bpf_syscall.map_walk(self._fds["notifications"], _HEARD_KEY.size)
         return dict.fromkeys(islice(keys, 4 * NOTIFICATIONS))
 

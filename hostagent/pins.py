@@ -91,7 +91,7 @@ def is_mounted(directory: Path = BPF_FILE_SYSTEM) -> bool:
 
 @contextmanager
 def locked(directory: Path, patience_s: float) -> Iterator[None]:
-    """Make the directory where it is missing and have it alone: who wants it too waits.
+    """Make the directory where it is missing and have it alone: others wait for it.
 
     The kernel lets go of it when the process ends, whatever the reason. Raises PinsError with who
     has it after `patience_s`, OSError.
@@ -144,7 +144,7 @@ def _is_of(descriptor: int, directory: Path) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    """Return who has a lock on what a descriptor is of."""
+    """Return the holder of the lock on a descriptor's file."""
     status = os.fstat(descriptor)
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     for line in Path("/proc/locks").read_text().splitlines():

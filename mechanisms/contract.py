@@ -26,7 +26,7 @@ and the name stands nowhere else. Everything below iterates over the registry:
     source_ports    workloads: who chooses queue pairs' source ports by a job's flows
     remarks         lint, of topologies and of run files
 
-docs/architecture.md walks through a mechanism that is made from nothing.
+docs/architecture.md walks through a mechanism that is written from scratch.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Cards(Protocol):
         """Let no new packet of queue pairs over planes take these interfaces, or let them again.
 
         It holds for endpoints that start later, too. Raises an error of the run's for those that do
-        not answer, after the others have been told.
+        not answer, after the others have been informed.
         """
 
     def outstanding(self, ends: Collection[Endpoint]) -> int:

@@ -132,7 +132,7 @@ def again(topology: Topology, switch: str, program: CompiledProgram) -> OwnEntri
 def anew(
     topology: Topology, switch: str, program: CompiledProgram, facts: TargetFacts
 ) -> OwnEntries | None:
-    """Return what a switch gets that begins anew with a program; None: what the fabric plans.
+    """Return what a switch gets that restarts with a program; None: what the fabric plans.
 
     The topology's own program gets its file's entries; another one does where they fit it. Raises
     EntryFileError for a file that does not fit the program that the topology says.

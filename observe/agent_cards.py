@@ -1,6 +1,6 @@
 """What hosts' cards say of queue pairs over several interfaces, as `weft agent` shows it.
 
-The kernel's maps have neither: which interface path migration has come to, and that a plane is lost
+The kernel's maps have neither: which interface path migration has reached, and that a plane is lost
 before it has answered again. A run's endpoints are asked, by their sockets in its directory.
 """
 

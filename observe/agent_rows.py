@@ -88,7 +88,7 @@ def pairs(slots: Iterable[Slot]) -> int:
 def states(slot: Slot, card: CardPair = NO_CARD) -> dict[str, float | str | None]:
     """Return what the algorithms' states show, by key; None where an algorithm does not run.
 
-    The kernel hears of a plane's loss with the first answer after it, the card at once: what it
+    The kernel learns of a plane's loss with the first answer after it, the card at once: what it
     says of the queue pair holds.
     """
     found: dict[str, float | str | None] = {}

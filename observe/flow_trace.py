@@ -226,5 +226,5 @@ def _with_port(end: Endpoint) -> str:
 
 
 def _lost_towards(packets: Iterable[PacketTrace], port: int) -> int:
-    """Return what was lost on a host's link: nobody traces at its other end."""
+    """Return what was lost on a host's link, whose other end is not traced."""
     return sum(end.port == port and end.outcome is Outcome.LOST for end, _ in _ends(packets))

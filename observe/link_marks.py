@@ -3,7 +3,7 @@
     the run: mechanisms' marks --> JSON, one line --> weft web
 
 A list of {title, flows}: `flows` has by name (a job's, say) how many of its flows the end of a link
-sends over it, by the end's name ("s1:3"). Runs without a prompt answer nobody.
+sends over it, by the end's name ("s1:3"). Runs without a prompt do not answer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def marks_json(topology: Topology, ask: Callable[[str, Callable[[Any], Any]], An
 
 
 def read_marks() -> list[Json]:
-    """Ask the run that is up; nothing where none is, or where it answers nobody."""
+    """Ask the run that is up; nothing where none is, or where it does not answer."""
     try:
         found: list[Json] = json.loads("".join(control.ask(COMMAND, [])))
     except (NoRunError, RefusedError):

@@ -38,7 +38,7 @@ class PortInUseError(Exception):
 
 
 class PortRefusedError(Exception):
-    """The system gives this port to nobody, or not to this user."""
+    """The system refuses this port, at least to this user."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Reads what switches count: P4Runtime's counters, and our switch's side channel where it is.
 
-Only reads, and without arbitration: a ReadRequest names no election, so that no controller is
-told of this one, and none can be displaced by it.
+Only reads, and without arbitration: a ReadRequest names no election, so that no controller
+learns of this one, and none can be displaced by it.
 """
 
 from __future__ import annotations

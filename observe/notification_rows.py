@@ -27,7 +27,7 @@ def sender(each: Heard, topology: Topology) -> str:
 
 
 def left_s(each: Heard, topology: Topology, now_ns: int) -> float | None:
-    """Return for how many real seconds it still holds, 0 if it has expired; None: nobody says."""
+    """Return for how many real seconds it still holds, 0 if it has expired; None: unknown."""
     unit_ps = registry.validity_unit_ps(topology, each.kind)
     if not unit_ps:
         return None

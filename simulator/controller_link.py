@@ -134,7 +134,7 @@ class ControlPlane:
     def lost_and_taken(self, name: str) -> tuple[int, int]:
         """Return packets that a switch's program dropped for a reason, and those it took itself.
 
-        The latter are notifications of its neighbours: they end there, and nobody has lost them.
+        The latter are notifications of its neighbours: they end there, and are not lost.
         (0, 0) where the program does not count both.
         """
         counters = self.model.info(name).counters
@@ -155,7 +155,7 @@ class ControlPlane:
     # --- digests --------------------------------------------------------------------------------
 
     def punted(self, punts: Sequence[Punt]) -> None:
-        """Take what switches have for the controller; it hears of it `delay_ps` later."""
+        """Take what switches have for the controller, which gets it `delay_ps` later."""
         touched: dict[str, None] = {}
         for punt in punts:
             name = self._names[punt.node]

@@ -204,7 +204,7 @@ class Fabric:
         )
 
     def restart(self, switch: str) -> None:
-        """Start a switch's program anew: no entries, no packets."""
+        """Restart a switch's program: no entries, no packets."""
         self.switches[switch].device.load(self._prepared[switch])
 
     def kill(self, switch: str, *, alive: bool) -> None:

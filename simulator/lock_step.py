@@ -8,7 +8,7 @@ A controller is a program of its own and takes real time, the network takes virt
 time stands still while a call of a client is under way, and after each packet-in, digest or idle
 notice until no call has come for `settle_s`: what a controller answers within that is in force at
 the very moment of what it answers, however long its calls take. What it does by a clock of its own
-comes at a virtual time that nobody can foretell.
+comes at an unpredictable virtual time.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _Service(P4RuntimeService):
 
 
 class LockStep:
-    """P4Runtime servers of a simulation's switches: all those that nobody plans for.
+    """P4Runtime servers of a simulation's switches: all those without a plan.
 
     `addresses`: by switch; the device ids are the topology's.
     """

@@ -67,7 +67,7 @@ class PreparedFabric:
         notice: Callable[[str], None] = lambda text: None,
         programs: SwitchPrograms | None = None,
     ) -> None:
-        """`notice` is told what is being made.
+        """`notice` gets what is being made.
 
         `programs`: what switches run beside `program`, if that is known already; else the topology
         says it. Raises PipelineError, WriteFailed, and what `mechanisms.switch_programs` does.

@@ -63,7 +63,8 @@ class Blocked:
 
 @dataclass(frozen=True)
 class Blocking:
-    """All paused queues that hold packets, the deadlocks, and flows blocked by others' congestion.
+    """All paused queues that hold packets, the deadlocks, and flows blocked by congestion
+    elsewhere.
 
     `deadlocks`: cycles, each from its smallest queue on. `victims`: (flow, paused queue on its path
     whose roots are all elsewhere).
@@ -92,7 +93,7 @@ def analyse(
     paths: Mapping[int, Sequence[tuple[str, int]]] | None = None,
     class_of_flow: Mapping[int, int] | None = None,
 ) -> Blocking:
-    """Return who is blocked by whom at one moment.
+    """Return which flows and queues are blocked by which at one moment.
 
     `paths`: the switch ports that a flow leaves through, in order; `class_of_flow`: its queue (a
     flow that is not there is in queue 0). Without paths there are no victims to name.

@@ -74,7 +74,7 @@ class DueSum:
 
 
 class DueOutcome:
-    """What results tell of these collectives."""
+    """What results say of these collectives."""
 
     def __init__(self, due: DueTraffic, end: DueEnd, spans: Sequence[Span]) -> None:
         self._due = due

@@ -79,7 +79,7 @@ def write_planes(path: Path, traffic: Traffic, rows: Records, about: Mapping[str
 def planes_summary(rows: Records | None) -> dict[str, Any]:
     """Return what summary.json says of planes; nothing of a run without any.
 
-    `lost`: that are so at the end; `by`: what told of the last loss of each that was ever lost.
+    `lost`: that are so at the end; `by`: what reported the last loss of each that was ever lost.
     """
     if rows is None:
         return {}

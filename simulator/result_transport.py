@@ -193,7 +193,7 @@ def transport_summary(
 
 
 def _parameters(traffic: Traffic, scale: int) -> list[dict[str, Any]]:
-    """Return everything that each transport was told, as it ran."""
+    """Return all parameters of each transport, as it ran."""
     found = []
     for number, each in enumerate(traffic.transports, start=1):
         flows = traffic.flows[traffic.flows["transport"] == number]

@@ -94,7 +94,7 @@ class Outcome:
 
 
 class Simulation:
-    """One run: network and controller are made and installed; `run` plays it once."""
+    """One run: network and controller are made and installed; `run` runs it once."""
 
     def __init__(
         self,
@@ -114,9 +114,9 @@ class Simulation:
 
         `traffic`: what it carries, planned already, in the place of the file's. `prepared`: its
         fabric, if it is set up already. `programs`: what its switches run beside `program`, where
-        that is known already, else the topology says it. `notice` is told what is being made.
+        that is known already, else the topology says it. `notice` gets what is being made.
         Raises TopologyError, PipelineError, WriteFailed, CompileError, EntryFileError,
-        ProgramError. `clients` (of the object): others' controllers, where there are any.
+        ProgramError. `clients` (of the object): external controllers, if any.
         """
         started = time.monotonic()
         self.file = run
@@ -210,7 +210,7 @@ class Simulation:
             engine.record_paths(MOST_PATH_ROWS)
 
     def _declare(self, jobs: Sequence[DeclaredJob]) -> None:
-        """Let the controller hear of jobs before they start, and first of what is down by then."""
+        """Notify the controller of jobs before they start, and first of what is down by then."""
         topology = self.fabric.topology
         for call in calls(topology):
             if isinstance(call, LinksCall) and not call.up and call.at_ns == 0:
@@ -276,7 +276,7 @@ class Simulation:
                 self.at(at, lambda call=call: self._change_port(call))  # type: ignore[misc]
 
     def at(self, time_ps: int, action: Callable[[], None]) -> None:
-        """Do something when virtual time comes to `time_ps`, after everything of that instant."""
+        """Do something when virtual time reaches `time_ps`, after everything of that instant."""
         self._actions += 1
         heapq.heappush(self._agenda, (time_ps, self._actions, action))
 
@@ -293,9 +293,9 @@ class Simulation:
             self.fabric.drain(end, call.on)
 
     def _switch(self, call: SwitchCall) -> None:
-        """Kill a switch, or start it anew.
+        """Kill a switch, or restart it.
 
-        From the first to when the controller hears of the second, its session is gone (`_away`).
+        From the first until the controller learns of the second, its session is gone (`_away`).
         """
         if (call.switch in self._dead) != call.up:
             return
@@ -313,7 +313,7 @@ class Simulation:
             self._tell_link(port.link)
 
     def _tell_link(self, link: Link) -> None:
-        """Let the controller hear of a link between switches as it is now."""
+        """Notify the controller of the present state of a link between switches."""
         ends = (link.a.node, link.b.node)
         if all(map(self.fabric.topology.is_switch, ends)):
             up = link not in self._down and not any(end in self._dead for end in ends)
@@ -330,7 +330,7 @@ class Simulation:
         self.control.take(event, self._away)
 
     def _later(self, action: Callable[[], None]) -> None:
-        """Do something when the controller hears of what happens now."""
+        """Do something when the controller learns of what happens now."""
         delay = self.file.controller_delay_ps * self.fabric.topology.time_scale
         self.at(self.engine.now + delay, action)
 
@@ -351,7 +351,7 @@ class Simulation:
         out: Path | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> Outcome:
-        """Play it to its end or to `until_ps`. KeyboardInterrupt ends it with what there is.
+        """Run to the end or to `until_ps`. KeyboardInterrupt ends the run with the results so far.
 
         Raises ResultError when `out` can't be written, EngineError when memory runs out, and
         ProgramError when a program fails.
@@ -377,7 +377,7 @@ class Simulation:
         return Outcome(stop, end, summary, self.setup_s, cpu_s)
 
     def advance(self, until_ps: int) -> None:
-        """Play it to a time, to look at it there; `run` and another `advance` go on from it.
+        """Run to a time, to look at the state there; `run` and another `advance` go on from it.
 
         Raises EngineError and ProgramError as `run` does.
         """

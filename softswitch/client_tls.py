@@ -1,4 +1,4 @@
-"""TLS as a client of a switch needs it: whom to believe, and who to say that one is."""
+"""TLS for a client of a switch: whom to trust, and how to identify itself."""
 
 from __future__ import annotations
 

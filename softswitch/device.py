@@ -1,8 +1,8 @@
 """One switch as P4Runtime sees it: a core, a pipeline, and the entities in it.
 
 Used by the in-process `Switch` and by the gRPC server alike. It owns neither a clock nor a thread:
-`clock` tells the switch's time in picoseconds, and `guard` is entered around every use of the core
-(the daemon's loop runs in another thread; in process it is a no-op).
+`clock` returns the switch's time in picoseconds, and `guard` is entered around every use of the
+core (the daemon's loop runs in another thread; in process it is a no-op).
 """
 
 from __future__ import annotations

@@ -106,8 +106,8 @@ def work(
 ) -> Iterator[tuple[int, Result | Loss]]:
     """Do all jobs; yield the number of each and its result, as they are done.
 
-    `tell(number, share, text)`: how far job `number` is, as its `do` tells. Processes are new ones,
-    so `do` must be a function of a module; `do`, jobs and results are pickled. Leaving the
+    `tell(number, share, text)`: how far job `number` is, as its `do` reports. Processes are new
+    ones, so `do` must be a function of a module; `do`, jobs and results are pickled. Leaving the
     iteration ends all.
     """
     with Pool(jobs, do, workers=workers, tell=tell) as pool:
@@ -125,9 +125,9 @@ class Died(Exception):
 def in_child(do: Callable[[], Result]) -> Result:
     """Call `do` in a forked child, which has all that this process has, and return its result.
 
-    For a process with one thread, such as `do` of a pool's job: what it told is told by the child.
-    The child dies with this process. Result and exceptions are pickled. Raises what `do` raises,
-    Died.
+    For a process with one thread, such as `do` of a pool's job: the child reports its progress in
+    its place. The child dies with this process. Result and exceptions are pickled. Raises what `do`
+    raises, Died.
     """
     started, parent = time.monotonic(), os.getpid()
     ours, far = multiprocessing.Pipe(duplex=False)

@@ -210,7 +210,7 @@ class _Walk:
 
 
 def _reached(pipeline: Pipeline, start: str | None, without: Step | None = None) -> set[str]:
-    """Return the nodes that a packet at `start` can come to, `without` taking one step."""
+    """Return the nodes that a packet at `start` can reach, `without` taking one step."""
     seen: set[str] = set()
     todo = [start]
     while todo:

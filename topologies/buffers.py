@@ -7,10 +7,11 @@
     its last bit arrives  what it had sent until then is on the way:      delay x rate
     and what decided      others have taken the pool, the threshold fell: one MTU
 
-The sum is an upper bound: 2 x delay x rate + 3 MTU + 8 PFC frames, each frame with what it takes
-on the wire. IEEE 802.1Q annex O has two frames, the way there and back, and the delays of real
+The sum is an upper bound: 2 x delay x rate + 3 MTU + 8 PFC frames, each frame with what it takes on
+the wire. IEEE 802.1Q annex O has two frames, the way there and back, and the delays of real
 interfaces, which are none here. The usual 2 x delay x rate + 2 MTU leaves out XOFF's own time on
-the wire, and the frame that meets a threshold which others' use has lowered below its class's own.
+the wire, and the frame that meets a threshold that the use by others has lowered below its class's
+own.
 
 It holds for packets that are queued once and grow by no more than the 24 bytes that a frame takes
 on the wire; a port whose lossless packets are multicast to n ports needs n times as much.

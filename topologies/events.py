@@ -190,7 +190,7 @@ class _Place:
         return True
 
     def _drains(self, link: Link, do: str) -> bool:
-        """Say whether a link's host may be told not to send by it."""
+        """Say whether a link's host can be kept from sending by it."""
         hosts = [end for end in (link.a, link.b) if end.node not in self._switches]
         if not hosts:
             self._report(

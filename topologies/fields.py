@@ -1,6 +1,6 @@
 """What the parts of a topology file are made of, whichever form the file has.
 
-Each type says what it takes and refuses the rest with a sentence that tells what would be right.
+Each type says what it takes and refuses the rest with a sentence that says what would be right.
 """
 
 from __future__ import annotations

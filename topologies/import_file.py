@@ -1,4 +1,4 @@
-"""Others' topologies as ours: p4lang tutorials' topology.json and p4-utils' p4app.json.
+"""Third-party topologies as ours: p4lang tutorials' topology.json and p4-utils' p4app.json.
 
     print(text(Path("pod-topo/topology.json"), Path("net.yaml"), None))
 

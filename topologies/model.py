@@ -159,7 +159,7 @@ class TrafficClass:
 
     `queue` is the ports' queue that serves them, None where the file names none; the highest is
     served first. `lossless` says that senders are paused rather than packets dropped. Queues with
-    a `weight` share by it what strict ones (None) leave. `settings`: what mechanisms are told of
+    a `weight` share by it what strict ones (None) leave. `settings`: of mechanisms for
     the class, by the keys of the file (`topologies.extensions`).
     """
 
@@ -171,7 +171,7 @@ class TrafficClass:
     settings: Settings = NOTHING_SAID
 
     def setting(self, key: str) -> Any:
-        """Return what a mechanism is told under a key; None where the file says nothing."""
+        """Return a mechanism's setting of a key; None where the file has none."""
         return self.settings.get(key)
 
 
@@ -180,7 +180,7 @@ class Topology:
     """A whole network. Order of `switches`, `hosts`, `links` and `classes` is the file's.
 
     `events` are in order of time. `stock_nics`: hosts whose cards know plain CNPs only.
-    `settings`: what mechanisms are told, by the keys of the file (`topologies.extensions`).
+    `settings`: of mechanisms, by the keys of the file (`topologies.extensions`).
     """
 
     name: str
@@ -197,7 +197,7 @@ class Topology:
     own: OwnProgram = NOTHING_OWN
 
     def setting(self, key: str) -> Any:
-        """Return what a mechanism is told under a key of the file; None where it says nothing."""
+        """Return a mechanism's setting of a key of the file; None where it has none."""
         return self.settings.get(key)
 
     @cached_property

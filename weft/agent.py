@@ -2,8 +2,8 @@
 
 It reads the maps that the host agent pinned, in the kernel's memory; where hosts have several
 interfaces their endpoints are asked, too. So looking costs traffic nothing. `weft agent --restart`
-compiles and loads the hosts' XDP program anew: state is pinned, and the program changes between two
-packets.
+compiles and loads the hosts' XDP program again: state is pinned, and the program changes between
+two packets.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def run(
 
 
 def _restart(record: FabricRecord) -> int:
-    """Load and attach anew. What is attached goes on until it is replaced."""
+    """Load and attach again. What is attached goes on until it is replaced."""
     started = time.monotonic()
     where = pins.pins_of(record.run)
     log = run_state.log_root() / record.run / LOG

@@ -1,4 +1,4 @@
-"""`weft doctor`: what this machine has, what each missing thing costs, the command that mends it.
+"""`weft doctor`: what this machine has, what each missing thing costs, the command that fixes it.
 
 Each check is a function without arguments that returns `Check`s; nothing here changes the
 machine. Standard library only (`rich` where it is there), because `make doctor` runs this also
@@ -50,7 +50,7 @@ class Check:
     """One thing that was looked at.
 
     `state`: "degraded" is there in part, or could not be looked at; `detail` says which.
-    `cost`: what does not work without it, empty if it is ok. `remedy`: the command that mends
+    `cost`: what does not work without it, empty if it is ok. `remedy`: the command that fixes
     it, or where there is none, what Weft does instead. `needed`: whether run-topo needs it.
     """
 

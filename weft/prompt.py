@@ -2,7 +2,7 @@
 
 Ctrl-C cancels the line or the command, Ctrl-D or `exit` ends the run. Commands from a pipe are
 shown as if typed, and the programs that they start get no input. What happens meanwhile (a switch
-died and is back) is told between the lines.
+died and is back) is shown between the lines.
 """
 
 from __future__ import annotations

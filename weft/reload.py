@@ -43,9 +43,10 @@ class Programs:
     ) -> Iterator[str]:
         """Compile and load, switch by switch; yield what was done to each.
 
-        `path`: another file than the one that the switch runs. `drop`: the switch begins anew, with
-        the entries of its file or those that the fabric plans. Raises CompileError and others of
-        the compiler, ControllerError when a switch refuses, ReloadRefusedError, EntriesLostError.
+        `path`: another file than the one that the switch runs. `drop`: the switch starts empty,
+        with the entries of its file or those that the fabric plans. Raises CompileError and others
+        of the compiler, ControllerError when a switch refuses, ReloadRefusedError,
+        EntriesLostError.
         """
         with self._one_at_a_time:
             if len(switches) > 1:  # all of them or none

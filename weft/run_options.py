@@ -51,7 +51,7 @@ def program(path: Path | None) -> Path | None:
 def compiled(
     source: Path, *, given: bool, quiet: bool, job: program_cache.Job | None = None
 ) -> CompiledProgram:
-    """Compile what runs are played with; `given`: by the user, with --p4; `job`: how."""
+    """Compile the program of runs; `given`: by the user, with --p4; `job`: how."""
     with console.progress(f"compile {source.name}", quiet=quiet):
         result = program_cache.compile_program(job or program_cache.Job(source))
     return CompiledProgram.of(result, source, given=given)

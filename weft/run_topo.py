@@ -308,7 +308,7 @@ def _print_tables(flow: _Flow, *, stays: bool) -> None:
 
 
 def _own_programs(session: Session) -> Iterator[str]:
-    """Yield a line for each program of the user's: who runs it, with how many entries of files."""
+    """Yield a line for each program of the user's: its switches, with how many entries of files."""
     own, programs = session.controller.own, session.controller.programs
     for program in dict.fromkeys(programs[name].name for name in own):
         names = [name for name in own if programs[name].name == program]

@@ -45,7 +45,7 @@ def transport_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _running(transport: Mapping[str, Any]) -> list[Sender]:
-    """Return the senders that run in a transport, as its summary tells."""
+    """Return the senders that run in a transport, as its summary says."""
     return [each for each in senders() if transport.get(each.algorithm)]
 
 

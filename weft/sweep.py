@@ -1,6 +1,6 @@
 """`weft sweep`: a run over many parameters and seeds, with a bar, a table and a folder of results.
 
-Exit codes: 0 done; 1 a run failed; 2 wrong input; 130 interrupted, with what was played kept.
+Exit codes: 0 done; 1 a run failed; 2 wrong input; 130 interrupted, with the runs so far kept.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PLAIN = frozenset({"", "packets", "frames", "messages"})  # the metric's name s
 
 @dataclass(frozen=True)
 class _Asked:
-    """The options that say what to play."""
+    """The options that say what to run."""
 
     file: str | None
     vary: tuple[str, ...]
@@ -102,7 +102,7 @@ def run(
     workers: int | None, scheduler: str | None, out: Path | None, list_metrics: bool,
     as_json: bool, **options: Any,
 ) -> int:  # fmt: skip
-    """Play a sweep; return the exit code."""
+    """Run a sweep; return the exit code."""
     asked = _Asked(**options)
     if asked.maximise is not None and asked.minimise is not None:
         raise UsageError("sweep: --maximise and --minimise exclude each other: give one of them")
@@ -143,7 +143,7 @@ def run(
 
 
 def _keeping(out: Path, show: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """Return what shows how far it is, and now and then writes what was played until then."""
+    """Return what shows the progress, and now and then writes the runs so far."""
     last = time.monotonic()
 
     def tell(progress: Progress) -> None:

@@ -125,7 +125,7 @@ def title(moment: Moment) -> str:
 
 
 def switch_lines(moment: Moment, rows: list[PortRow], only: Sequence[str]) -> list[str]:
-    """Return a line for each switch that has something to tell beyond its ports."""
+    """Return a line for each switch with something to report beyond its ports."""
     lines = []
     for name in top_rows.switches_of(rows, moment, only):
         sample = moment.sample[name]

@@ -101,7 +101,7 @@ def wanted_packages() -> list[str]:
 
 
 def look() -> Plan:
-    """Find what there is of this clone and, where no other clone shares it, of this machine."""
+    """Find what exists of this clone and, where no other clone shares it, of this machine."""
     plan = Plan()
     others = on_machine.other_clones()
     holder = run_state.holder()

@@ -239,7 +239,7 @@ class FlowTable:
 
 
 def _by_host(combine: np.ufunc, host: Numbers, of_interface: Numbers) -> Numbers:
-    """Return by interface what the values of all its host's interfaces come to."""
+    """Return, by interface, the sum over all interfaces of its host."""
     begins = np.diff(host, prepend=-1) != 0  # a host's interfaces follow each other
     of_host = combine.reduceat(of_interface, np.flatnonzero(begins))
     found: Numbers = of_host[np.cumsum(begins) - 1]

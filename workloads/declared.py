@@ -41,7 +41,7 @@ class Declaration:
 
 
 def with_chosen_ports(run: RunFile, traffic: Traffic) -> Traffic:
-    """Return the traffic with the source ports that the fabric wants, if it is told of jobs.
+    """Return the traffic with the source ports that the fabric wants, if it takes jobs.
 
     Queue pairs that choose among several ports themselves keep them, and those that send by several
     interfaces. Raises TopologyError where it can't carry a job's flows.
@@ -64,7 +64,7 @@ def with_chosen_ports(run: RunFile, traffic: Traffic) -> Traffic:
 
 
 def with_late_starts(run: RunFile, traffic: Traffic) -> RunFile:
-    """Return the run with jobs that start when the fabric wants, if it is told of them.
+    """Return the run with jobs that start when the fabric wants, if it takes jobs.
 
     Only those that repeat iterations; the same object where none is to start later.
     """

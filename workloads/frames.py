@@ -14,7 +14,7 @@ from workloads.schema import ScriptEntry, UdpFields
 
 
 def script_packets(topology: Topology, entry: ScriptEntry, number: int) -> Iterator[ScriptPacket]:
-    """Yield the packets of one entry; `number` tells its payload from others'."""
+    """Yield the packets of one entry; `number` makes its payload distinct."""
     source = find_interface(topology, entry.source, lambda _: None)
     assert source is not None
     if entry.to is None:

@@ -1,4 +1,4 @@
-"""What stands in a file of another tool: SimAI's jobs, htsim's matrices, HPCC's flow files.
+"""The contents of another tool's file: SimAI's jobs, htsim's matrices, HPCC's flow files.
 
 job:
   simai: step.txt            ranks, tp, pp, ep and phases come from there

@@ -1,6 +1,6 @@
 """Jobs that a scheduler brings to a fabric that is up: from their text to what is declared of them.
 
-name: llm                    optional: else the file's name, or what whoever submits it says
+name: llm                    optional: else the file's name, or what the submitter says
 job:                         as in a run file; or jobs, a list
   ranks: 8
   dp: 8

@@ -6,7 +6,7 @@
 
 The dataset says which jobs ran where and when, not what they sent: as its authors say, that has to
 be assumed. Here every job is data parallel, and its ranks' AllReduce has `bytes`. A rank is a
-worker on an interface of its host; a job whose hosts have none left is left out, and told of.
+worker on an interface of its host; a job whose hosts have none left is left out, and reported.
 """
 
 from __future__ import annotations

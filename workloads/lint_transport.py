@@ -83,7 +83,9 @@ def _told_by_plane(entry: TransportFields) -> bool:
 
 
 def _goes_back(entry: TransportFields) -> str:
-    """Return who wants packets in order, and what he does with what follows a gap; or nothing."""
+    """Return which receiver wants packets in order, and how it treats those after a gap; or
+    nothing.
+    """
     if entry.retransmission == "go-back-n":
         return "go-back-N sends"
     return "READ asks for" if entry.operation == "read" else ""

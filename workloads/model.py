@@ -126,7 +126,7 @@ class CardClocks:
     """Clocks of the hosts' cards: at most `ppb` parts in 10^9 fast or slow, drawn by the seed.
 
     What a card sends arrives up to a full frame's time later, always the same, and up to
-    `jitter_ps` more, anew for each frame; None: another full frame's time.
+    `jitter_ps` more, drawn for each frame; None: another full frame's time.
     """
 
     ppb: int = 50_000

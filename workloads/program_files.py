@@ -1,6 +1,6 @@
-"""Programs that stand in files beside a run file, for runs that are played from elsewhere.
+"""Programs that stand in files beside a run file, for runs that are started from elsewhere.
 
-Their files are named in full, and with what is in them: a point of a sweep that is played later,
+Their files are named in full, and with what is in them: a point of a sweep that runs later,
 or on another machine, is refused if the program is another one by then.
 """
 

@@ -2,7 +2,7 @@
 
     senders.install([Sender("name", "title", "algorithm", parameters_of)])
 
-`mechanisms.registry` does so for all mechanisms; who only loads run files need not know
+`mechanisms.registry` does so for all mechanisms; code that only loads run files need not know
 (`topologies.extensions` has the same rule).
 """
 
@@ -239,7 +239,9 @@ def with_those_beside(name: str, *, stock: bool = False) -> tuple[Sender, ...]:
 
 
 def of_planes(entry: Any) -> tuple[Sender, PlaneConfig] | None:
-    """Return who makes planes of interfaces by a validated `transport:`, and what of them."""
+    """Return the sender that makes planes of a validated `transport:`'s interfaces, and its
+    settings.
+    """
     for each in senders():
         planes = each.planes(entry) if each.planes is not None else None
         if planes is not None:

@@ -1,10 +1,10 @@
-"""Who chooses the UDP source ports of a run's queue pairs, where the fabric is told of its jobs.
+"""Who chooses the UDP source ports of a run's queue pairs, where the fabric knows its jobs.
 
 The same one may have jobs start later than their file says, so that their bursts do not meet.
 
     source_ports.install(chooser)            # mechanisms.registry: this room knows no mechanism
 
-Switches hash a queue pair's source port, so whoever knows their hash chooses its path by it.
+Switches hash a queue pair's source port, so a chooser that knows their hash chooses its path.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Ports = npt.NDArray[np.int64]
 
 
 class PortChooser(Protocol):
-    """A mechanism that is told of jobs before they start."""
+    """A mechanism that learns of jobs before they start."""
 
     def declares(self, topology: Topology) -> bool:
-        """Say whether a topology's controller is told of a run's jobs."""
+        """Say whether a topology's controller learns of a run's jobs."""
 
     def ports(self, topology: Topology, jobs: Sequence[DeclaredJob]) -> tuple[Ports, ...] | None:
         """Return the source ports of each job's flows; None: those that they have.
@@ -52,7 +52,7 @@ def install(chooser: PortChooser | None) -> None:
 
 
 def chooser_of(topology: Topology) -> PortChooser | None:
-    """Return who is told of a run's jobs; None: nobody is, in this topology."""
+    """Return the chooser for a run's jobs; None: this topology has none."""
     if not _installed:
         ask_for_mechanisms()
     return next((each for each in _installed if each.declares(topology)), None)

@@ -23,7 +23,7 @@ class Spans:
         return len(self._spans)
 
     def add(self, span: Span, ideal: Ideal) -> int:
-        """Add a span, whose ideal time `ideal` will tell. Returns its number."""
+        """Add a span, whose ideal time `ideal` will give. Returns its number."""
         self._spans.append(span)
         self._ideals.append(ideal)
         return len(self._spans) - 1

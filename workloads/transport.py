@@ -1,4 +1,4 @@
-"""What a run file's `transport` comes to: settings, and algorithms for a sender's line."""
+"""What results from a run file's `transport`: settings, and algorithms for a sender's line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Transport:
     `congestion_control`: the name of the last sender that runs, "none" without any; `algorithms`:
     what runs at the sender, by the algorithm's name in C. `window_packets` 0: the card's default.
     `ack_class`: the topology's class that acknowledgements go in, None for the data's own.
-    `path_choice`: who chooses among the `udp_ports` (None: packets take turns); `queue_pairs`: how
+    `path_choice`: the rule among the `udp_ports` (None: packets take turns); `queue_pairs`: how
     many a message is striped over; `piece_bytes`: in pieces of so many, of which a queue pair has
     `outstanding` at most, as they drain (0: equal parts, one each).
     `reorder_ps`: how long packets may overtake each other before what is missing counts as lost.

@@ -15,10 +15,10 @@ transport:
   interfaces: one                      or all: a queue pair uses all interfaces of both its hosts
   link_delay: 0                        after which a host hears that a link of its own went or came;
                                        without it 200us where interfaces are planes
-  path_choice: {kind: reps, paths: 128}  or bitmap, oblivious, plb: who chooses among source ports
+  path_choice: {kind: reps, paths: 128}  or bitmap, oblivious, plb: how to choose among source ports
   queue_pairs: 1                       that a message is striped over, each with a port of its own
   striping: equal                      pieces that differ by a byte at most, one a queue pair; or
-                                       as-drained: whoever has sent what it had takes the next one
+                                       as-drained: one that has sent its piece takes the next
   piece: 64KiB                         of a message that is striped so
   outstanding: 2                       pieces that a queue pair has at most, sent or not
 

@@ -159,7 +159,7 @@ class Entries(ShellBase):
         return copy
 
     def insert(self, table: Table, entry: p4r.TableEntry, match: list[KeyValue]) -> None:
-        """Write a new entry, give it a handle and tell it. Raises RefusedError."""
+        """Write a new entry, give it a handle and print that. Raises RefusedError."""
         new = _new(table, entry, match)
         self._write_new([new])
         self._tell_new(new)

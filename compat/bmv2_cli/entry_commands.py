@@ -1,4 +1,4 @@
-"""A switch's entries as simple_switch_CLI's commands, played on a rehearsal before a run begins.
+"""A switch's entries as simple_switch_CLI's commands, tried on a rehearsal before a run begins.
 
 `controller.entry_files` asks for this module by name. The commands are those of `weft cli`, but an
 empty line repeats nothing, a value that does not fit its field is an error rather than cut off, and

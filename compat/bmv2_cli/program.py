@@ -1,7 +1,7 @@
 """A switch's program in simple_switch_CLI's words: tables, actions, arrays, by name or its end.
 
 P4Info has the ids that P4Runtime needs. Names of key fields, and the tables and actions that the
-compiler made for itself, are told as in the program's JSON, where the switch gives that away.
+compiler made for itself, come from the program's JSON, where the switch returns that.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def _field_bits(config: Json) -> dict[tuple[str, str], int]:
 
 
 def _key_field(row: Json, bits: Mapping[tuple[str, str], int]) -> tuple[str, str, int]:
-    """Name, kind and bits of a key's field, as simple_switch_CLI tells them."""
+    """Name, kind and bits of a key's field, as simple_switch_CLI prints them."""
     kind, target = str(row["match_type"]), row["target"]
     if kind == "valid":
         return f"{target}_valid", "exact", 1

@@ -103,7 +103,7 @@ class ShellBase(cmd.Cmd):
         self.program = Program.of(config.p4info, self._json or config.p4_device_config)
 
     def fail(self, message: str, why: str = "") -> None:
-        """Tell what is wrong, in one line; and why, to the user."""
+        """Print what is wrong, in one line; and why, for the user."""
         self.failures += 1
         self.say(" ".join(message.split()))
         if why:
@@ -128,7 +128,7 @@ class ShellBase(cmd.Cmd):
         self.stdout.flush()
 
     def note(self, message: str) -> None:
-        """Tell something that scripts that read the output must not meet."""
+        """Print a note where scripts that read the output do not see it."""
         if self.answers is not None:
             self.answers.note(f"{message}\n")
         else:

@@ -35,7 +35,7 @@ class ListError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """One program and what the preprocessor is told. Two may be of one file."""
+    """One program and the preprocessor's options for it. Two may be of one file."""
 
     path: Path
     include_dirs: tuple[Path, ...] = ()

@@ -47,7 +47,7 @@ class Program:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from all others."""
+        """What identifies it."""
         return self.suite, self.name
 
 

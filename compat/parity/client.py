@@ -25,13 +25,13 @@ DEVICE_ID = 1
 
 
 class Client:
-    """The primary controller of a switch; what the switch tells it waits in `incoming`.
+    """The primary controller of a switch; the switch's messages wait in `incoming`.
 
     `ready` is a file descriptor that can be read when something waits.
     """
 
     def __init__(self, address: str) -> None:
-        """Connect. Raises TargetError when nobody answers."""
+        """Connect. Raises TargetError when the switch does not answer."""
         self._channel = grpc.insecure_channel(address)
         try:
             grpc.channel_ready_future(self._channel).result(CALL_S)

@@ -100,7 +100,7 @@ class ParitySession:
             raise
 
     def run(self, progress: Callable[[int, int], None] = lambda done, of: None) -> Report:
-        """Run all rounds. `progress` is told how many are done. Raises TargetError."""
+        """Run all rounds. `progress` gets the number of those done. Raises TargetError."""
         report = Report(self.plan.program, self.plan.seed, 0, self.rows)
         report.p4info = self._p4info()
         if not self._pairings:

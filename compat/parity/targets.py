@@ -56,7 +56,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class Environment:
-    """What may differ between two runs without a program being told: clock, chance, junk."""
+    """What may differ between two runs without a program's knowledge: clock, chance, junk."""
 
     seed: int = 1
     start_ns: int = 1_000_000

@@ -1,6 +1,6 @@
 """Lowering of calls: actions, functions, controls and parsers are inlined where they are called.
 
-Arguments are passed by reference where nobody could tell; otherwise they are copied in and out
+Arguments are passed by reference where it makes no difference; otherwise they are copied in and out
 in the order that P4 prescribes (spec 6.8). Tables' actions are lowered apart (`lower_table`).
 """
 

@@ -1,7 +1,7 @@
 """Warnings about declarations that nothing uses, as p4c gives them.
 
-Told of: variables, constants, typedefs, actions and their parameters, functions, tables,
-instances, controls and parsers. Not told of: states, struct fields, enum members, the parameters
+Reported: variables, constants, typedefs, actions and their parameters, functions, tables,
+instances, controls and parsers. Not reported: states, struct fields, enum members, the parameters
 of controls and parsers (their package asks for them) and of functions, and whatever comes from
 our own include files or carries `@noWarn("unused")`.
 """

@@ -1,9 +1,9 @@
 """Warnings on the flow of data: uninitialised values, out parameters, invalid headers.
 
 One walk over each parser, control and function, in the order of execution, with the set of scalars
-that may not have a value yet and what is known of each header's validity. It tells what p4c tells
-(its SimplifyDefUse), so it takes over what that leaves out: `isValid()` in a condition is not
-understood but silences a header until the end of the branch; a branch that returns still counts
+that may not have a value yet and what is known of each header's validity. It reports what p4c
+reports (its SimplifyDefUse), so it takes over what that leaves out: `isValid()` in a condition is
+not understood but silences a header until the end of the branch; a branch that returns still counts
 where paths join; functions, controls and externs that are called are taken to write all that they
 may, and to leave their headers valid, while actions and tables are walked through.
 """

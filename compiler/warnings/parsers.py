@@ -10,7 +10,7 @@ _KIND = "parser-transition"
 
 
 def warn_parser(decl: ast.ParserDecl, reporter: Reporter, *, needed: bool) -> None:
-    """Report on a parser and its states; of one that is not `needed`, what constants tell."""
+    """Report on a parser and its states; of one that is not `needed`, what follows from constants."""
     states = {state.name: state for state in decl.states}
     reached = _reached(states)
     if needed and "accept" not in reached:
@@ -28,7 +28,7 @@ def warn_parser(decl: ast.ParserDecl, reporter: Reporter, *, needed: bool) -> No
 
 
 def _reached(states: dict[str, ast.ParserState]) -> set[str]:
-    """Return the names of states that some packet may reach, as far as constants tell."""
+    """Return the names of states that some packet may reach, as far as constants show."""
     reached, todo = {"start"}, ["start"]
     while todo:
         state = states.get(todo.pop())

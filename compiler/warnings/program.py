@@ -67,7 +67,7 @@ def _is_users(decl: ast.Decl) -> bool:
 
 
 def _tables(decls: list[ast.Decl], nodes: Iterable[ast.Node]) -> list[ast.TableDecl]:
-    """Return the tables of `decls` that are applied, as far as names among `nodes` tell."""
+    """Return the tables of `decls` that are applied, as far as names among `nodes` show."""
     used = {node.decl for node in nodes if isinstance(node, ast.Name)}
     return [
         table

@@ -41,7 +41,7 @@ class State:
 
 
 class Values(ABC):
-    """The state, with what is told when a value is read."""
+    """The state, with the warnings when a value is read."""
 
     def __init__(self, reporter: Reporter, storage: Storage) -> None:
         self._reporter = reporter

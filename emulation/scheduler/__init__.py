@@ -1,5 +1,5 @@
-"""The interface of a fabric that is up to whoever schedules jobs on it.
+"""The interface of a running fabric to schedulers of jobs.
 
 Jobs come and go by `weft job`, by gRPC (jobs.proto) or by Python (client.py), and end at the run's
-controller. No mechanism is named here: whoever plans with jobs says what it planned.
+controller. No mechanism is named here: the one that plans with jobs says what it planned.
 """

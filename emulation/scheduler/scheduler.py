@@ -2,7 +2,7 @@
 
     job file -> placed beside those that run -> declared to the controller -> ports, quality, times
 
-One call at a time changes something; whoever follows is told after each change.
+One call at a time changes something; followers are notified after each change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class NobodyPlansError(EmulationError):
-    """A fabric whose controller is told of no jobs."""
+    """A fabric whose controller takes no jobs."""
 
 
 class NoSuchJobError(EmulationError):
@@ -125,9 +125,9 @@ class Scheduler:
     # --- the controller -----------------------------------------------------------------------
 
     def _planning(self) -> BlockingController:
-        """Return the controller, told of all jobs. Raises NobodyPlansError.
+        """Return the controller, informed of all jobs. Raises NobodyPlansError.
 
-        One that was started again knows none: it is told of those that run, and of their ports.
+        One that was started again knows none: it gets those that run, with their ports.
         """
         controller = self._controller()
         if not controller.plans_jobs:
@@ -146,7 +146,7 @@ class Scheduler:
         return tuple(replace(job, is_open=True) for job in jobs)
 
     def _ask(self, controller: BlockingController, *, changed: bool = False) -> None:
-        """Take what is planned now for every job, and tell whoever follows if it is news.
+        """Take what is planned now for every job, and notify followers if it is news.
 
         `changed`: it is, whatever was planned. A link that fails changes plans, too.
         """
@@ -193,7 +193,7 @@ def _same(one: PlannedJob | None, other: PlannedJob | None) -> bool:
 
 
 def _nobody_plans(topology: Topology) -> tuple[str, str]:
-    """Return what to say where nobody plans with jobs, and what would be right."""
+    """Return the error where no mechanism plans with jobs, and what would be right."""
     keys = [
         setting.key
         for each in mechanisms()

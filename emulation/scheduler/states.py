@@ -1,4 +1,4 @@
-"""What a scheduler is told of its jobs."""
+"""What is reported to a scheduler of its jobs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Quality:
 class JobState:
     """A job that runs. `placement`: the interface of each rank.
 
-    `quality` None: nobody says what was planned. `planning_s`, `writing_s`, `updates`: what its
+    `quality` None: no mechanism plans. `planning_s`, `writing_s`, `updates`: what its
     last event took.
     """
 

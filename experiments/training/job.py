@@ -68,7 +68,7 @@ class Card:
 
 @dataclass(frozen=True)
 class RankJob:
-    """What one rank is told.
+    """The settings of one rank.
 
     `block_rate_bps`: the pace of blocks that switches multicast; 0: none are sent.
     `namespace` is the host's, "" to stay where the launcher is. `lanes`: values that share an

@@ -111,7 +111,7 @@ Tell = Callable[[int, float], None]
 
 
 def find_job(topology: Topology, wanted: str | None) -> tuple[SwitchJobs, str, tuple[str, ...]]:
-    """Return who knows of a job of the switches, its name and its hosts. Raises UsageError."""
+    """Return the scheduler of a job of the switches, its name and its hosts. Raises UsageError."""
     known = {
         name: (each.jobs, name, hosts)
         for each in mechanisms()
@@ -162,7 +162,7 @@ def ranks_of(request: Request, topology: Topology) -> tuple[str, ...]:
 
 
 def jobs_of(request: Request, fabric: Fabric) -> Iterator[RankJob]:
-    """Yield what each rank is told; counts the start of a job of switches. Raises UsageError."""
+    """Yield each rank's settings, and count the start of a job of switches. Raises UsageError."""
     topology = fabric.topology
     hosts = [topology.host(name) for name in ranks_of(request, topology)]
     lanes, workers = LANES, [None] * len(hosts)

@@ -43,7 +43,7 @@ class Built:
 
     @property
     def include(self) -> Path:
-        """The shared headers, for who compiles against them: `Agent.load(pins, include=...)`."""
+        """The shared headers, to compile against: `Agent.load(pins, include=...)`."""
         return self.folder / "include"
 
     def part(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Programs in C for whoever runs programs in Python: one behind the interface of the other."""
+"""Programs in C for hosts that run programs in Python: one behind the interface of the other."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class NativeProgram(Program):
         return {**found, **given}
 
     def refused(self, error: ProgramError) -> int:
-        """Return the status by which C is told what `error` says."""
+        """Return the status that stands for `error` in C."""
         for value, name in self._ffi.typeof("enum program_status").elements.items():
             if value < 0 and str(error).endswith(why_refused(name)):
                 return int(value)

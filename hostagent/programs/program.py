@@ -5,7 +5,7 @@
         def packet(self, host, frame, now_ns): host.count("answers")
         def timer(self, host, token, now_ns): host.send(udp_frame(host.interfaces[0], ...))
 
-A program is passive: it asks nobody for the time, opens nothing and never sleeps; what it does
+A program is passive: it reads no clock, opens nothing and never sleeps; what it does
 follows from its calls alone, so it does the same in virtual time and between namespaces. Times are
 nanoseconds of the fabric, from the start of the run on, whatever the run's time scale.
 """
@@ -22,7 +22,7 @@ TIMERS = 65536
 
 
 class ProgramError(Exception):
-    """A program can't be had, asked for what there is not, or failed; the message says which."""
+    """A program can't be had, asked for what does not exist, or failed; the message says which."""
 
 
 class Frame(NamedTuple):

@@ -5,8 +5,8 @@
 Its first line of input says, as JSON, what to run (`Work`). It answers `ready` when its sockets are
 there; with the line `start` time begins. To each line `counters` it answers, as JSON, what each
 program has counted so far. With any other line, or the end of its input, it ends: the programs are
-told, and its last line of output has the counters. What goes wrong stands on its standard error,
-in one line.
+notified, and its last line of output has the counters. What goes wrong stands on its standard
+error, in one line.
 """
 
 from __future__ import annotations

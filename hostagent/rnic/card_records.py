@@ -1,4 +1,4 @@
-"""What a card is told and what it tells: its configuration, work, events and packets (rnic.h).
+"""A card's input and output: its configuration, work, events and packets (rnic.h).
 
 Times are integer picoseconds, addresses integers in host order.
 """

@@ -1,4 +1,4 @@
-"""What an endpoint is told and what it tells: its addresses, pairs, tasks, counters, refusals."""
+"""An endpoint's input and output: its addresses, pairs, tasks, counters, refusals."""
 
 from __future__ import annotations
 

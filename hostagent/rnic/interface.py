@@ -93,7 +93,7 @@ def _known_neighbour(address: str, name: str) -> int | None:
 def neighbour(ip: int, name: str, timeout_s: float = NEIGHBOUR_TIMEOUT_S) -> int:
     """Return the MAC address of a neighbour, asking for it if it is not known.
 
-    Raises InterfaceError if nobody answers.
+    Raises InterfaceError without an answer.
     """
     address = str(ipaddress.IPv4Address(ip))
     deadline = time.monotonic() + timeout_s

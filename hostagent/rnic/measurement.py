@@ -1,4 +1,4 @@
-"""What a measurement comes to, from the times at which its messages were posted and completed."""
+"""The result of a measurement, from the times at which its messages were posted and completed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def peak_bps(posts: Times, ends: Times, size: int) -> int:
 
 
 def sums(states: Sequence[Any], size: int, *, ends: bool) -> dict[str, Any]:
-    """Return what a measurement comes to over its queue pairs (TaskState of each).
+    """Return the result of a measurement over its queue pairs (TaskState of each).
 
     `ends`: their times are when messages were complete (of bandwidth), and a peak can be told.
     """
@@ -58,7 +58,7 @@ def sums(states: Sequence[Any], size: int, *, ends: bool) -> dict[str, Any]:
 
 
 def row(qpn: int, state: Any, before: Any, after: Any, size: int) -> dict[str, Any]:
-    """Return what a measurement comes to for one queue pair; counters from its start on."""
+    """Return the result of a measurement for one queue pair; counters from its start on."""
     elapsed = max(state.ended_ns - state.started_ns, 1)
     counted = {
         name: getattr(after, name) - getattr(before, name)

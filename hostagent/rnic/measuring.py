@@ -173,7 +173,7 @@ class Measuring:
 
 
 def random_bytes(seed: int, size: int) -> bytes:
-    """Return bytes that look like none of the others' seeds."""
+    """Return bytes that differ for each seed."""
     return np.random.default_rng(seed).bytes(size)
 
 

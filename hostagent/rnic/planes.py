@@ -1,4 +1,4 @@
-"""Queue pairs whose interfaces are planes: what the card is told of them, and tells (rnic.h).
+"""Queue pairs whose interfaces are planes: what the card takes and reports of them (rnic.h).
 
 A plane is an interface of both ends that shares nothing with the others on the way: each has
 congestion control of its own, and is lost and found again by itself.

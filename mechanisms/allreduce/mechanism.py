@@ -58,7 +58,7 @@ class AllReduceMechanism(Mechanism):
         return lanes | {name: size for name, (size, usual) in needed.items() if size > usual}
 
     def entries(self, view: View) -> Iterator[Entry]:
-        """Yield who is behind ports, and multicast groups; nothing while switched off."""
+        """Yield the workers behind ports, and multicast groups; nothing while switched off."""
         return entries(view)
 
     def learner(

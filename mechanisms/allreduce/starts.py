@@ -1,11 +1,11 @@
-"""How often each job of a run was started: its next start begins at epochs that nobody has seen.
+"""How often each job of a run was started: its next start begins at unused epochs.
 
 It is kept in a file of the run's directory, as jobs are started by processes that come and go.
 
     start = count_start(folder, "training")            # 0, then 1, ...
     worker = worker_of(topology, "training", "h1", start)
 
-Whoever starts all of a job's workers counts, once, and tells each of them.
+The starter of all of a job's workers counts once, and passes the number to each of them.
 """
 
 from __future__ import annotations

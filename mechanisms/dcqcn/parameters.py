@@ -26,7 +26,7 @@ MAX_RATE_BPS = 1 << 42
 
 @dataclass(frozen=True)
 class DcqcnParameters:
-    """Everything that DCQCN's two ends are told; rates in bits/s, times in ns, as they run.
+    """All parameters of DCQCN's two ends; rates in bits/s, times in ns, as they run.
 
     `gain_q16` is g in 1/65536; `byte_counter` in bytes, 0 for increases by time alone;
     `cut_interval_ns`: CNPs nearer than that to the last cut do not cut again; `cnp_interval_ns` is

@@ -34,7 +34,7 @@ class Destination:
 
     @property
     def network(self) -> int:
-        """The address of the first leaf's network, for who reads a notification."""
+        """The address of the first leaf's network, for readers of a notification."""
         gateway = self.leaves[0].gateway
         assert gateway is not None, "a leaf has hosts"
         return int(gateway.network.network_address)

@@ -1,11 +1,12 @@
-"""What switches hold so that they tell sources how fast they may send (p4src/modules/fast_cnp.p4).
+"""What switches hold to notify sources of the rate at which they may send
+(p4src/modules/fast_cnp.p4).
 
 Everything follows from the control loop: the time from a switch to a source and back.
 
     target       what the queue is to hold: half of what the port sends in the longest loop
                  behind it, but at most what it sends in 8 us, half of where ECN begins to mark, and
                  a sixteenth of the queue; at least 8 packets, so that noise does not empty it.
-                 Nobody is told before it has held twice that: it may be a burst
+                 No source is notified before it has held twice that: it may be a burst
     window       over which is counted what comes: eight packets, rounded up to 2^n validity units
     interval     half a loop; a notification stands for a loop (rounded up to 2^n units)
     most, least  the fastest line of a source behind the port, and a 4096th of it

@@ -1,8 +1,9 @@
-"""Control loops: how long it takes from a switch to a source and back, and so until a word helps.
+"""Control loops: how long it takes from a switch to a source and back, and so until a notification
+helps.
 
-A source that is told lowers its rate at once; what it has sent before is still on its way. The loop
-is the round trip to the source, with what a data packet waits for at each hop until it is whole,
-and the pass through the switch that makes the notification. Times in fabric picoseconds.
+A source that is notified lowers its rate at once; what it has sent before is still on its way. The
+loop is the round trip to the source, with what a data packet waits for at each hop until it is
+whole, and the pass through the switch that makes the notification. Times in fabric picoseconds.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class FastCnpMechanism(Mechanism):
     def entries_towards(
         self, view: FabricView, leaf: Switch, round_trip_ps: int
     ) -> Iterator[Entry]:
-        """Yield who the sources at a leaf are, and how long their control loops."""
+        """Yield the sources at a leaf, and the lengths of their control loops."""
         return source_entries(view, leaf, round_trip_ps)
 
     def summary(self, view: View, ways: Ways) -> Mapping[Hashable, Hashable]:
@@ -68,7 +68,7 @@ class FastCnpMechanism(Mechanism):
         return queue_entries(view, key, value)
 
     def cautions(self, measured: Measured) -> Iterator[str]:
-        """Yield that nobody hears what switches tell, or that switches tell nothing."""
+        """Yield warnings that notifications have no receiver, or that switches send none."""
         each, name = measured.data_class, measured.topology.name
         told = each is not None and each.setting(KEY) is not None
         asked = measured.control == SENDER.name

@@ -1,7 +1,7 @@
 """Which queue pair sends to which: found out from samples of both directions of RC connections.
 
-BTH names the destination's queue pair only. A switch that is to tell a stock NIC of congestion has
-to know the source's (`stock_queue_pairs` in p4src/modules/fast_cnp/). What B acknowledges to A,
+BTH names the destination's queue pair only. A switch that is to notify a stock NIC of congestion
+has to know the source's (`stock_queue_pairs` in p4src/modules/fast_cnp/). What B acknowledges to A,
 A has sent before, so the packet sequence number of an answer lies in the window of the requests of
 its own connection:
 
@@ -10,7 +10,7 @@ its own connection:
 
 An answer that lies outside the window of the requests to b is proof that a isn't b's partner. One
 that lies inside is proof of nothing as long as it lies inside others' windows too: windows of new
-connections may overlap, and part sooner or later. So: the partner is who alone is left, in both
+connections may overlap, and part sooner or later. So: the partner is the only one left, in both
 directions, and has been inside more than once; as long as several are, there is no answer.
 
 Passive: `saw`, `report` and `elapse` take the time, `take_changes` returns what is to be written.
@@ -100,7 +100,7 @@ class QueuePairCounts:
     `foreign`: sightings of an address at another host's port, which prove nothing. `unfit`:
     partners that turned out wrong: their connection is gone. `restarted`: queue pairs whose numbers
     broke off: they serve another connection. `contested`: partners that others became possible
-    beside. `aged`: queue pairs that were forgotten because nobody saw them.
+    beside. `aged`: queue pairs that were forgotten because they were not seen any more.
     """
 
     sightings: int = 0
@@ -393,7 +393,7 @@ class QueuePairs:
         )
 
     def _decide(self, requests: _Requests, now: int) -> None:
-        """Say who the partner of some requests is, if one alone is left."""
+        """Say which queue pair is the partner of some requests, if only one is left."""
         pair = requests.pair
         recent = now - self.times.stale_ns
         active = [answers for answers in requests.fitting.values() if answers.last_at >= recent]

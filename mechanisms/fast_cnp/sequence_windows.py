@@ -130,7 +130,7 @@ class SentWindow:
         return most if self._first is None else min(most, max(position - self._first, 0))
 
     def settled_at(self, at: int) -> int:
-        """Return from when on no sample can come any more that tells of the moment `at`."""
+        """Return from when on no sample can come any more that is from the moment `at`."""
         times, last = self._times, self._samples[-1]
         if last.at >= at + times.jitter_ns:
             return last.at

@@ -2,7 +2,7 @@
 
     leaves' digests --> QueuePairs (who sends to whom) --> entries in the switches on the way
 
-What is learned is state like any other: a switch that starts anew gets it with its routes, and
+What is learned is state like any other: a switch that restarts gets it with its routes, and
 where paths change, entries follow.
 """
 

@@ -6,7 +6,7 @@ above that join pods meet the same one of each pod. With one layer above the lea
 rail-optimised, each plane of several) a pod is all that hangs together, and nothing joins pods;
 rails that nothing joins are pods of one leaf.
 
-Links that are down count as there: who plans leaves them out afterwards.
+Links that are down count as there: the planner leaves them out afterwards.
 """
 
 from __future__ import annotations

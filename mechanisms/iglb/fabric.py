@@ -1,4 +1,4 @@
-"""The fabric as the planner sees it: arrays, made of a topology or by whoever has them at hand.
+"""The fabric as the planner sees it: arrays, made from a topology or given.
 
 Arcs are the directions of links in the numbers of `topologies.capacities.directions`: 2 l and
 2 l + 1 are the two of link l. Nodes are switches first, then hosts.

@@ -41,8 +41,8 @@ class Follower:
     """Makes plans followed in one fabric.
 
     `by_ports`: the hash is to lead flows where it can. Where a switch's ways have changed since the
-    fabric was whole, it spreads flows anew, and members may have come back in another order: what
-    passes there has entries.
+    fabric was whole, it spreads flows differently, and members may have come back in another order:
+    what passes there has entries.
     """
 
     def __init__(self, topology: Topology, by_ports: bool) -> None:

@@ -9,7 +9,7 @@ ports: some pass unless there are thousands of paths. Flows of the same two inte
 ports.
 
 This holds while links are as they were when ports were chosen: a group that loses a port spreads
-all its flows anew, until ports are chosen again.
+all its flows differently, until ports are chosen again.
 """
 
 from __future__ import annotations

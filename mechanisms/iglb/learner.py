@@ -3,7 +3,7 @@
     jobs, routes, time --> a plan (`planner`) --> its pins (`pins`) --> steps of entries
 
 **Another plan** (jobs that come): all its pins are written under the next version while switches
-follow this one; then each switch is told the version, in one write; then the old pins go. Behind
+follow this one; then each switch gets the version, in one write; then the old pins go. Behind
 leaves the pins of both plans are there under both versions, so a packet finds its flow's pin at
 every switch, whichever of them have changed over already. A step begins when every switch holds
 what the step before it wrote. If one does not, all go back to what they had, and it is tried later.

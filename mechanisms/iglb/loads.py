@@ -1,4 +1,4 @@
-"""What paths put on links: counted from the arcs alone, apart from who chose them."""
+"""What paths put on links: counted from the arcs alone, however the paths were chosen."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from workloads.model import RunFile
 
 @dataclass(frozen=True)
 class IglbMechanism(Mechanism):
-    """A controller that is told of jobs, plans the paths of their flows, and pins them."""
+    """A controller that learns of jobs, plans the paths of their flows, and pins them."""
 
     def remarks(self, topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:
         """Yield where source ports can't lead packets of a class."""

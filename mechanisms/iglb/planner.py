@@ -103,7 +103,7 @@ class Planner:
         )
 
     def better(self, than: Plan, by: float) -> Plan | None:
-        """Return a plan of the same jobs made all anew if it needs less time, by a share.
+        """Return a new plan of the same jobs if it needs less time, by a share.
 
         `than`: a plan that this planner made. `by`: 0.05 asks for more than 5 % less. For links
         that return: flows that were moved off them are well where they are, and only a gain is

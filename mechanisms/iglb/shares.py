@@ -40,9 +40,9 @@ class Lie:
 def undeclared(
     topology: Topology, jobs: Mapping[str, DeclaredJob], unplanned: Mapping[tuple[str, int], int]
 ) -> list[Lie]:
-    """Return whose hosts sent packets of flows that nobody declared.
+    """Return the jobs whose hosts sent packets of undeclared flows.
 
-    `unplanned`: packets by switch and port. A host of no job is told of with an empty job.
+    `unplanned`: packets by switch and port. A host of no job is reported with an empty job.
     """
     interfaces = list(topology.interfaces())
     place = {(each.switch, each.port): n for n, each in enumerate(interfaces)}
@@ -83,7 +83,7 @@ def shares(topology: Topology, followed: Followed, counted: Mapping[Flow, int]) 
 
 
 def _odd(declared: Floats, seen: Floats) -> list[tuple[int, str]]:
-    """Return flows with another number of rounds than the rest; `seen` -1: nobody counted."""
+    """Return flows with another number of rounds than the rest; `seen` -1: not counted."""
     known = np.flatnonzero((seen >= 0) & (declared > 0))
     if len(known) < 2:
         return []

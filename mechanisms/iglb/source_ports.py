@@ -1,4 +1,4 @@
-"""Who is told of a run's jobs, and which source ports their queue pairs get (`pinning: ports`)."""
+"""Who learns of a run's jobs, and which source ports their queue pairs get (`pinning: ports`)."""
 
 from __future__ import annotations
 

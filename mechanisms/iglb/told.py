@@ -1,4 +1,4 @@
-"""What a scheduler is told of a job: from the plan of all jobs and the ports of their flows."""
+"""What is reported to a scheduler of a job: from the plan of all jobs and the ports of their flows."""
 
 from __future__ import annotations
 

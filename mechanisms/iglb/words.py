@@ -1,4 +1,6 @@
-"""The word `iglb` at the prompt: jobs, their plan, what switches hold of it, and who lied."""
+"""The word `iglb` at the prompt: jobs, their plan, what switches hold of it, and which jobs
+misdeclared.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,7 @@ def _switches(
 
 
 def _flow(entry: object, version: int) -> Flow:
-    """Return whose pin an entry is; nobody's if it is of another version."""
+    """Return the flow whose pin an entry is; none if it is of another version."""
     if isinstance(entry, TableEntry):
         key = {name: value.value for name, value in entry.match if isinstance(value, Exact)}
         if key["version"] == version:

@@ -1,4 +1,4 @@
-"""The live page: a small HTTP server for this machine, what it tells, and the page itself.
+"""The live page: a small HTTP server for this machine, its data, and the page itself.
 
 `page/` holds everything that a browser loads; nothing comes from elsewhere. Reading the switches is
 `observe.follow`'s.

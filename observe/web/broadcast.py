@@ -1,4 +1,4 @@
-"""Looks at the fabric while somebody watches, and tells all who do: server-sent events."""
+"""Reads the fabric while somebody watches, and sends all watchers the same events (SSE)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Broadcast:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop looking; readers come to their end."""
+        """Stop reading the fabric; end all streams."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""What the page is told once about a fabric: its drawing, and what the numbers hold for."""
+"""What the page gets once about a fabric: its drawing, and what the numbers hold for."""
 
 from __future__ import annotations
 

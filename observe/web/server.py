@@ -67,7 +67,7 @@ def _prepared(port: int, interval_s: float) -> Iterator[LoopbackServer]:
 
 
 def routes(follower: Follower, broadcast: Broadcast) -> Routes:
-    """Return everything that the server answers; `follower` is for those who ask once."""
+    """Return everything that the server answers; `follower` is for single requests."""
     return {
         **{path: partial(_file, *what) for path, what in _FILES.items()},
         "/api/fabric": partial(_json, follower, lambda moment: fabric_json(moment.record)),

@@ -38,7 +38,7 @@ class Unreadable:
 
     @property
     def error(self) -> EntityError:
-        """What the client is told."""
+        """The error to report to the client."""
         return EntityError(Code.INVALID_ARGUMENT, f"the request is no {self.wanted}")
 
 

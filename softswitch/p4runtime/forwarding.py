@@ -1,6 +1,6 @@
 """The forwarding state of one loaded pipeline: every entity that Write and Read know.
 
-Made anew with each pipeline; dispatches entities to the stores that own them.
+Made afresh with each pipeline; dispatches entities to the stores that own them.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def prepare_program(
 ) -> tuple[Bmv2Program, Path]:
     """Check and build BMv2 JSON alone, in PI's envelope or without. Raises PipelineError.
 
-    The last ones are remembered: who plays a hundred runs of a program prepares it once.
+    The last ones are cached, so repeated runs prepare a program once.
     """
     if not device_config:
         raise PipelineError("the device config is empty; it must be BMv2 JSON")

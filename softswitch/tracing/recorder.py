@@ -20,7 +20,7 @@ KEPT = 10_000
 
 
 class Recorder:
-    """One switch's traces. `program` tells what runs, None if nothing does."""
+    """One switch's traces. `program` returns what runs, None if nothing does."""
 
     def __init__(
         self,
