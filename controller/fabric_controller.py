@@ -291,7 +291,7 @@ class FabricController(FabricSessions):
         """
         session = self._session(switch)
         async with self._steps:
-            if session.yields:  # it is not its primary: `unretire` begins the stream anew
+            if session.yields:  # it is not its primary: `unretire` opens a new stream
                 return
             await session.reconnect(election_id=election_id)
             there = await session.read_entries()

@@ -180,8 +180,9 @@ def _unmapped(
 
 
 def _notifications(queues: Mapping[int, int | None], prefix: FieldPath) -> Iterator[Remark]:
-    """Yield remarks on notifications; with a class map the other rules say the same, more
-    exactly.
+    """Yield remarks on notifications.
+
+    With a class map the other rules say the same, more exactly.
     """
     queue = queues[CNP_DSCP]
     above = [dscp for dscp in DSCPS if dscp != CNP_DSCP and (queues[dscp] or 0) >= (queue or 0)]

@@ -139,7 +139,7 @@ class OtherControllers:
                 else:
                     done = await self._bring(session)
         except NotPrimary:
-            return  # the next one is there, and its leaving will be told too
+            return  # the next one is there, and its leaving will be reported too
         except SwitchUnreachable:
             return  # it gets what differs when it is restored
         except ControllerError as error:

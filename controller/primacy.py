@@ -33,7 +33,7 @@ _CLAIMS = 3  # times that a vacant place may be taken from under our nose
 LOAD_TIMEOUT = 60.0
 # Above what interactive shells use by default, so that a second look doesn't take the fabric away.
 DEFAULT_ELECTION_ID = 100
-# No id at all: such a session is told who is primary and never becomes it. BMv2 takes it for id 0.
+# No id at all: such a session learns who is primary and never becomes it. BMv2 takes it for id 0.
 AT_REST = 0
 # What most controllers use. A switch never forgets the highest id that it saw: with another one we
 # would keep them all from ever being primary.
@@ -197,7 +197,7 @@ class PrimarySession(ABC):
             await self._open_channel()
             try:
                 await self._arbitrate(deadline)
-                if self.yields:  # an id was for this once: it rests when it begins anew
+                if self.yields:  # an id was for this once: it rests when it starts again
                     self._first_election_id = AT_REST
                 return
             except BaseException as error:
@@ -324,7 +324,7 @@ class PrimarySession(ABC):
             if self._stream_error is not None and not self._id_was_taken:
                 return
             deadline = time.monotonic() + self._timeout
-            # A switch that is gone has no place to leave: who asks it next is told so.
+            # A switch that is gone has no place to leave: the next call to it reports that.
             with contextlib.suppress(NotPrimary, SwitchUnreachable):
                 await self._ask(AT_REST, deadline)
             if self._id_was_taken:  # somebody came with the id that we claimed the place with
@@ -474,7 +474,7 @@ class PrimarySession(ABC):
             assert self._arbitrated is not None
             self._arbitrated.set_result(told)
         if self.yields:
-            # Its own coming and going is no news; others' are, also as answers to its asking.
+            # Its own coming and going is no news; that of others is, also in answers to its own.
             is_news, self._told_of = self._other != self._told_of, self._other
         else:
             is_news = not answers and (before, highest) != (self.standing, self._highest)

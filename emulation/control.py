@@ -45,8 +45,8 @@ class _Request(socketserver.StreamRequestHandler):
             for line in handler([str(word) for word in request["words"]]):
                 self._send(line=line)
         except (OSError, BrokenPipeError):
-            return  # whoever asked has gone
-        except Exception as error:  # told to whoever asked, as it would be at the prompt
+            return  # the client has gone
+        except Exception as error:  # reported to the client, as it would be at the prompt
             self._send(ok=False, error=str(error), remedy=str(getattr(error, "remedy", "")))
             return
         self._send(ok=True)

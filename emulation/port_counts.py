@@ -1,4 +1,4 @@
-"""What ports have carried, of switches whose program counts nothing: as the switch itself reports."""
+"""What ports have carried where a program counts nothing: as the switch itself reports."""
 
 from __future__ import annotations
 

@@ -84,8 +84,9 @@ def all_pairs_ping(session: Session) -> Row:
     many = len(interfaces) ** 2 > MAX_PINGED_PAIRS
 
     def tried(source: LiveHost, destination: LiveHost) -> bool:
-        """Say whether the fabric joins two hosts; where pairs are many, only those of one rail
-        count.
+        """Say whether the fabric joins two hosts.
+
+        Where pairs are many, only those of one rail count.
         """
         host, _, number = source.name.partition(":")
         other, _, its_number = destination.name.partition(":")
@@ -151,7 +152,7 @@ def tcp_transfer(
 RDMA_BYTES = 16384
 RDMA_DEPTH = 32  # and what the path holds
 RDMA_MS = 1000
-LONG_WAY = 0.05  # of the time measured: from there on it is told
+LONG_WAY = 0.05  # of the time measured: reported from there on
 
 
 def rdma_write(session: Session, milliseconds: int = RDMA_MS) -> Row:

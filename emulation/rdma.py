@@ -26,7 +26,7 @@ RETRIES = 7
 _SHORTEST_TIMEOUT_US = 200_000
 _LONGEST_TIMEOUT_US = 1_000_000
 _LOOK_S = 0.2
-_NO_ANSWER_S = 60.0  # of a daemon that was told to stop
+_NO_ANSWER_S = 60.0  # of a daemon that was asked to stop
 
 Draw = Callable[[], None]
 

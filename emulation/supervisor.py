@@ -249,7 +249,7 @@ class Supervisor:
             except ControllerError as error:
                 if up and not is_elsewhere(error):
                     raise
-                continue  # a dead switch can't be told, and another controller's is told later
+                continue  # a dead switch gets it later, as does another controller's
 
     def _links_to_switches(self, name: str) -> list[Link]:
         topology = self._session.topology

@@ -143,7 +143,7 @@ def _ahead_of_others() -> Iterator[None]:
     for.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    with suppress(PermissionError):  # in a container without that right: the run tells of stalls
+    with suppress(PermissionError):  # in a container without that right: the run reports stalls
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
     try:
         yield
@@ -264,7 +264,7 @@ class _Play:
                 share = max(0.0, 1 - (end_ns - now) / self.length_ns)
                 self.tell(share, f"{self.run.name}, seed {self.seed}")
             time.sleep(TICK_S)
-        if not begun:  # a run of a moment; they are told to stop at once
+        if not begun:  # a very short run; they are to stop at once
             programs.begin()
         self.stopped_ns = time.monotonic_ns()
         for each in playing:

@@ -154,7 +154,7 @@ def _played_here(
 
     try:
         if len(tasks) > 1 and shares_fabric(assignment.points):
-            with suppress(Exception):  # what is wrong is told by each run
+            with suppress(Exception):  # each run reports what is wrong
                 fabrics.of(loaded_run(assignment, 0), assignment.program)
         # Forked, so that the caller's `measure` may be any function.
         with jobs.Pool(tasks, do, workers=workers, fork=True) as pool:
@@ -206,7 +206,7 @@ def program_job(spec: SweepSpec) -> Job:
     }
     topologies = []
     for point in of_topology.values():
-        with suppress(TopologyError):  # which is told where the point is played
+        with suppress(TopologyError):  # which is reported where the point runs
             run = point_run(Document("<run>", spec.mapping, {}), spec.name, point)
             topologies.append(run.topology)
     return job_of_all(topologies, spec.program)
@@ -221,7 +221,7 @@ def _compiled(spec: SweepSpec) -> CompiledProgram:
 
 def _build(program: CompiledProgram) -> None:
     """Build the program, and import the engine, once for all processes."""
-    import simulator.runner  # noqa: F401 - the sweep itself plays nothing
+    import simulator.runner  # noqa: F401 - the sweep itself runs nothing
     from softswitch.p4runtime import pipeline
 
     pipeline.prepare_program(program.json_text.encode())

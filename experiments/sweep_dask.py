@@ -55,7 +55,7 @@ def played_by_dask(
         raise DaskError("Dask is not installed", f"{SETUP}, here and on the workers' machines")
     import distributed  # optional, as is_installed says
 
-    # Lost workers are told as failed runs, or as an error of ours; not as log lines.
+    # Lost workers are reported as failed runs, or as an error of ours; not as log lines.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     client = _connected(distributed, scheduler)
     try:

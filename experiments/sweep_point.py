@@ -182,7 +182,7 @@ def _simulated(
     loaded: RunFile,
     prepared: PreparedFabric | None,
 ) -> Played:
-    from simulator.runner import Simulation  # half a second: only who plays needs it
+    from simulator.runner import Simulation  # half a second: only workers need it
 
     simulation = Simulation(loaded, assignment.program, seed=seed, prepared=prepared)
     with tempfile.TemporaryDirectory(prefix="weft-sweep-", dir=scratch) as folder:

@@ -161,7 +161,7 @@ class _Reading:
             path = loader.DIRECTORY / f"{data['topology']}.yaml"
         if path is None:
             return base
-        loader.load(path)  # its mistakes are told at its own lines
+        loader.load(path)  # its mistakes are reported at its own lines
         topology = parse_document(path.read_text(encoding="utf-8"), str(path)).data
         return Document(base.file, {**data, "topology": topology}, base.positions)
 
@@ -174,7 +174,7 @@ class _Reading:
         elif not path.is_file():
             message = f"no run file {name!r}{_hint(name)}"
             raise TopologyError([self.document.problem(("run",), message)])
-        workload_loader.load_run_file(path)  # its mistakes are told at its own lines
+        workload_loader.load_run_file(path)  # its mistakes are reported at its own lines
         return parse_document(path.read_text(encoding="utf-8"), str(path)), path.parent
 
     def _program(self) -> Path:
@@ -214,7 +214,7 @@ def _varied(field_text: str, parameters: tuple[str, ...]) -> str | None:
     for path in parameters:
         parts = tuple(int(part) if part.isdecimal() else part for part in path.split("."))
         names = [path, field_name(parts)]
-        # Mistakes in a topology that stands in the run are told without this.
+        # Mistakes in a topology that stands in the run are reported without this.
         names += [name.removeprefix("topology.") for name in names]
         if field_text and any(_related(field_text, name) for name in names):
             return path

@@ -207,7 +207,7 @@ class PinnedMaps:
     def _put(self, number: int, row: Any, ways: Sequence[tuple[int, int]]) -> bool:
         """Write a slot and what leads to it; where there is no place for that, nothing."""
         packed = struct.pack("=I", number)
-        # Nothing is known of packets of whoever had the slot before.
+        # Nothing is known of packets of the slot's former owner.
         bpf_syscall.map_update(self.sent_fd, packed, bytes(self._ffi.sizeof("struct cc_sent")))
         bpf_syscall.map_update(self.slots_fd, packed, bytes(self._ffi.buffer(row)))
         try:

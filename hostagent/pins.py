@@ -110,7 +110,7 @@ def _hold(directory: Path, deadline: float) -> int:
         directory.mkdir(exist_ok=True)
         try:
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:  # whoever had it has just removed it
+        except FileNotFoundError:  # its holder has just removed it
             continue
         try:
             _lock(descriptor, directory, deadline)

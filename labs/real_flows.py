@@ -34,8 +34,9 @@ def _settings(context: Context) -> LiveSettings:
 
 
 def _measured(seen: LiveRun) -> dict[str, Measured]:
-    """Measure the flows; one that did not end counts as long as the run. Raises LabError on
-    failure.
+    """Measure the flows; one that did not end counts as long as the run.
+
+    Raises LabError on failure.
     """
     for flow in seen.flows:
         if flow.failure:

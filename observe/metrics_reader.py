@@ -298,7 +298,7 @@ def _of_mechanisms(port: int, cells: Mapping[str, Cells]) -> dict[str, dict[str,
 
 
 # Counts of the switch (ws_stats) and of its packet loop (wd_stats) as reasons. What counts drops
-# begins with drop_; ingress drops are told by the program, reason by reason.
+# begins with drop_; ingress drops are counted by the program, reason by reason.
 _DROP = "drop_"
 _INGRESS = "ingress"
 _SWITCH_REASONS = {

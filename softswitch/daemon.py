@@ -333,7 +333,7 @@ class Daemon:
         def body() -> None:
             try:
                 work()
-            except Exception as error:  # whatever it is, it must be told
+            except Exception as error:  # whatever it is, it must be reported
                 LOG.exception("the %s thread failed", name)
                 self.failure = DaemonError(f"the {name} thread failed: {error}")
                 self._stop.set()

@@ -137,8 +137,9 @@ class Device:
         self.load(self.prepare(p4info, device_config))
 
     def derive_p4info(self, device_config: bytes) -> p4i.P4Info:
-        """Derive P4Info from BMv2 JSON, for a program that comes without one. Raises
-        PipelineError.
+        """Derive P4Info from BMv2 JSON, for a program that comes without one.
+
+        Raises PipelineError.
         """
         # of the compiler, which a program with P4Info does without
         from softswitch.p4runtime.p4info_from_json import derive
@@ -223,8 +224,9 @@ class Device:
         return [OK] * len(updates)
 
     def read(self, entities: Iterable[p4r.Entity]) -> Iterator[p4r.Entity]:
-        """Yield everything that `entities` select. Raises ReadError after the good ones were
-        given.
+        """Yield everything that `entities` select.
+
+        Raises ReadError after the good ones were given.
         """
         forwarding = self._loaded()
         statuses: list[UpdateStatus] = []
@@ -332,8 +334,9 @@ def _rolled_back(n: int, failed: int, status: UpdateStatus) -> list[UpdateStatus
 
 
 def _learn_now(made_by: Schema, now: Schema, learn: int) -> int | None:
-    """Return the learn list of `now` that matches list `learn` of `made_by`; None if its form
-    differs.
+    """Return the learn list of `now` that matches list `learn` of `made_by`.
+
+    None if its form differs.
     """
     if made_by is now:
         return learn

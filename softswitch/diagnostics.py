@@ -66,8 +66,9 @@ class DiagnosticsClient:
         self._channel.close()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the switch accepts connections; return False if it does not within
-        `timeout_s`.
+        """Wait until the switch accepts connections.
+
+        Return False if it does not within `timeout_s`.
         """
         try:
             grpc.channel_ready_future(self._channel).result(timeout=timeout_s)

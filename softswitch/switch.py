@@ -136,8 +136,9 @@ class Switch:
         module: ModuleType | None = None,
         **options: int,
     ) -> Switch:
-        """Create a switch that runs a P4_16 program, compiled here. Raises the compiler's errors
-        too.
+        """Create a switch that runs a P4_16 program, compiled here.
+
+        Raises the compiler's errors too.
         """
         from compiler import compile_p4  # slow to load, and JSON needs none of it
 

@@ -69,7 +69,7 @@ class Plan:
         given = self._of_kind(kind)
         values = {"rate": given.rate, "delay": given.delay_ps, "queue": given.queue}
         for key, value in values.items():
-            # What 'link' lacks was told there; kinds of link that fall back to it lack it too.
+            # What 'link' lacks was reported there; kinds of link that fall back to it lack it too.
             if value is None and (kind == "link" or key not in self._lacking):
                 self._lacking.add(key)
                 self.need(False, kind, f"no {key} given: add one, as {EXAMPLE[key]}")

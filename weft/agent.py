@@ -184,8 +184,9 @@ class _View:
             time.sleep(max(0.0, due - time.monotonic()))
 
     def print_json(self, look: Look) -> None:
-        """Print one object in a line. Rates are per real second; times `time_scale`: the
-        fabric's.
+        """Print one object in a line.
+
+        Rates are per real second; times `time_scale`: the fabric's.
         """
         print(json.dumps(look_json(look, self.names), separators=(",", ":")), flush=True)
 

@@ -128,7 +128,7 @@ def _is_run_file(path: Path) -> bool:
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
-        return False  # whoever loads it says what is wrong
+        return False  # its loader reports what is wrong
     return isinstance(data, dict) and "topology" in data
 
 

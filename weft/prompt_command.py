@@ -72,7 +72,7 @@ class Shell:
         try:
             return child.wait()
         except KeyboardInterrupt:
-            # The terminal has told the child too: it ends by itself, or is made to.
+            # The terminal has signalled the child too: it ends by itself, or is made to.
             try:
                 child.wait(CHILD_PATIENCE_S)
             except subprocess.TimeoutExpired:

@@ -91,7 +91,7 @@ class NodeCommands:
         """Return what may follow in such a line."""
         return self._shell.hosts()
 
-    # --- what there is --------------------------------------------------------------------------
+    # --- lists ----------------------------------------------------------------------------------
 
     def _nodes(self, rest: str) -> None:
         no_arguments("nodes", rest)

@@ -20,7 +20,7 @@ MAX_DUE_MESSAGES = 1 << 32  # of a run with those that are made as they are due:
 MAX_FLOWS = 0xFFFFFE  # the engine's: queue pairs have numbers of 24 bits
 MAX_SCRIPT = 1 << 20  # packets
 MAX_LINK_DELAY_PS = 10**18  # 11 days; the switch's own limit is 13
-TREE_CHUNK = 512 * 1024  # bytes: what a tree passes on at a time, unless told
+TREE_CHUNK = 512 * 1024  # bytes: what a tree passes on at a time by default
 IN_NETWORK = "in-network"
 """The algorithm of collectives that switches carry."""
 

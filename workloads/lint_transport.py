@@ -74,8 +74,9 @@ def _lines(topology: Topology, entry: TransportFields) -> int:
 
 
 def _told_by_plane(entry: TransportFields) -> bool:
-    """Return whether acknowledgements say what came by each interface; of READs' responses none
-    do.
+    """Return whether acknowledgements say what came by each interface.
+
+    Of READs' responses none do.
     """
     found = of_planes(entry)
     shared = found is not None and found[1].use is PlaneUse.SHARED

@@ -202,7 +202,7 @@ class Connection:
         except RefusedError as error:
             if error.code != "PERMISSION_DENIED" or error.each or not self._role:
                 raise
-            # Another `weft cli` has begun since: whoever writes last is primary of the role.
+            # Another `weft cli` has started since: the last writer is primary of the role.
             self._begin()
             self._write_once(updates)
 

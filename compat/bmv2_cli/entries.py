@@ -109,8 +109,9 @@ class Entries(ShellBase):
     # --- handles ------------------------------------------------------------------------------
 
     def handles(self, table: Table, *, renew: bool = False) -> Handles:
-        """Return the handles of a table's entries; `renew`: another client may have written
-        since.
+        """Return the handles of a table's entries.
+
+        `renew`: another client may have written since.
         """
         known = table.id in self._handles
         handles = self._known_handles(table)
@@ -300,8 +301,9 @@ class Entries(ShellBase):
     # --- messages -----------------------------------------------------------------------------
 
     def action_message(self, action: Action, values: list[int]) -> p4r.Action:
-        """Return an action with its arguments in order; bits beyond a parameter's width are cut
-        off.
+        """Return an action with its arguments in order.
+
+        Bits beyond a parameter's width are cut off.
         """
         message = p4r.Action(action_id=action.id)
         for (number, name, bits), value in zip(action.params, values, strict=True):

@@ -32,7 +32,7 @@ class Lines:
         while not self._lines and not self._ended:
             if not select.select([self._descriptor], [], [], 0)[0]:
                 self._before_waiting()
-                select.select([self._descriptor], [], [])  # whoever opened it may not let it wait
+                select.select([self._descriptor], [], [])  # it may have been opened non-blocking
             self._fill()
         if self._lines:
             line = self._lines.pop()

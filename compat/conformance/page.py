@@ -31,8 +31,9 @@ def sections(survey: Survey) -> list[str]:
 
 
 def _counted(found: Mapping[str, int]) -> str:
-    """Format how many there are of each; "not done", which depends on the machine, only if there
-    are.
+    """Format how many there are of each.
+
+    "not done", which depends on the machine, only if there are.
     """
     rare = Verdict.NOT_DONE.value
     return ", ".join(f"{count} {name}" for name, count in found.items() if count or name != rare)

@@ -223,8 +223,9 @@ def _refused(program: Built, text: str) -> list[str]:
 
 
 def _differs(beside: str, program: Built, text: str, folder: Path) -> list[str]:
-    """Return the lines that differ from BMv2's, with all tables dumped at the end. Raises
-    Bmv2Error.
+    """Return the lines that differ from BMv2's, with all tables dumped at the end.
+
+    Raises Bmv2Error.
     """
     tables = [
         table["name"]

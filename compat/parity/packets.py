@@ -186,8 +186,9 @@ class PacketMaker:
     def _real(
         self, draft: Draft, state: ParseState, choices: list[Transition], chosen: Transition
     ) -> Transition:
-        """Return the transition that the parser will take; the chosen one where the key is
-        unknown.
+        """Return the transition that the parser will take.
+
+        The chosen one where the key is unknown.
         """
         key = b""
         for expr, bits in state.key:

@@ -34,8 +34,9 @@ class RoundMaker:
         self.known = ProgramValues(switch.prepared.program)
 
     def round(self, number: int, count: int) -> Round:
-        """Make round `number`, of `count` packets; fewer where the program leaves much
-        undefined.
+        """Make round `number`, of `count` packets.
+
+        Fewer where the program leaves much undefined.
         """
         rng = random.Random(f"{self.seed} {number}")
         values = RoundValues(self.known, rng, PORTS)

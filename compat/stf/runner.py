@@ -179,7 +179,7 @@ class _Run:
 
     def _no_packet(self, statement: NoPacket) -> None:
         if self._last is None:
-            return  # told at the end: what is not expected is shown then
+            return  # reported at the end, as unexpected packets
         got = ", ".join(f"port {came.port}: {came.data.hex().upper()}" for came in self._last)
         why = "not expected" if got else ""
         self._rows.append(Row(statement.line, "no packet", got or "nothing", why))

@@ -49,8 +49,9 @@ TRUE, FALSE = boolean(True), boolean(False)
 
 
 def binary(op: str, left: ir.Expr, right: ir.Expr, t: ir.ScalarType) -> ir.Expr:
-    """Return `left op right` with result type `t`; `op` as in P4, `and`/`or` for the logical
-    ones.
+    """Return `left op right` with result type `t`.
+
+    `op` as in P4, `and`/`or` for the logical ones.
     """
     if isinstance(left, ir.Const) and isinstance(right, ir.Const):
         folded = _fold(op, left, right, t)

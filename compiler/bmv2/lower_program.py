@@ -479,8 +479,9 @@ class ProgramLowering:
             )
 
     def field_list(self, index: int, pos: Pos) -> int:
-        """Return the number of the list `@field_list(index)`; if none, an empty one, with a
-        warning.
+        """Return the number of the list `@field_list(index)`.
+
+        If none, an empty one, with a warning.
         """
         for each in self.field_lists:
             if each.name == f"field_list{index}":

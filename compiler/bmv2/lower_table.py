@@ -235,7 +235,7 @@ class TableLowering:
                 case "largest_priority_wins" | "priority_delta":
                     pass  # read with the entries
                 case _:
-                    pass  # told of by the checker, as are all properties that BMv2 does not know
+                    pass  # reported by the checker, as all properties unknown to BMv2 are
         self._attach()
 
     def _attach(self) -> None:

@@ -105,7 +105,7 @@ class P4InfoBuilder(P4InfoWriter):
         self._package()
         return self._info
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ collection
 
     def _items(self, role: str) -> Iterator[Item]:
         """Yield a control's declarations as they stand after inlining: global actions first."""

@@ -70,8 +70,9 @@ class DiagnosticActions:
         return DiagnosticActions(self.default, by_kind)
 
     def apply(self, warnings: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """Return the diagnostics that are still to be shown. Raises CompileError if some are
-        errors.
+        """Return the diagnostics that are still to be shown.
+
+        Raises CompileError if some are errors.
         """
         kept, errors = [], []
         for each in warnings:

@@ -16,7 +16,7 @@ from compiler.errors import CompileError, Diagnostic, Pos
 
 INCLUDE_DIR = Path(__file__).parent.parent / "include"
 
-# What p4c's driver defines for this target, so that `#ifdef` in others' programs works.
+# What p4c's driver defines for this target, so that `#ifdef` in third-party programs works.
 PREDEFINED = ("__TARGET_BMV2__", "__p4c__=1")
 
 _COMMANDS = (("cpp",), ("gcc", "-E"), ("clang", "-E"))

@@ -137,8 +137,9 @@ class _Columns:
         self._next = 0
 
     def of(self, file: str, line: int, column: int, value: str) -> int:
-        """Return the column of token `value` in the user's file. Called in the order of the
-        tokens.
+        """Return the column of token `value` in the user's file.
+
+        Called in the order of the tokens.
         """
         if self._at != (file, line):
             self._at = (file, line)

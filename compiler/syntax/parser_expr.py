@@ -71,8 +71,9 @@ class ExpressionParser(ParserBase):
         return ref
 
     def _width(self, kind: str) -> ast.Expr | None:
-        """Parse the `<width>` of bit, int and varbit; a bare `bit` is `bit<1>`, a bare `int` has
-        none.
+        """Parse the `<width>` of bit, int and varbit.
+
+        A bare `bit` is `bit<1>`, a bare `int` has none.
         """
         if self._kind != "<":
             if kind == "varbit":

@@ -85,8 +85,9 @@ class Checker(MatchChecker):
         )
 
     def declaration(self, decl: ast.Decl) -> None:
-        """Check one top-level declaration. Raises `CompileError` at its first error outside of
-        bodies.
+        """Check one top-level declaration.
+
+        Raises `CompileError` at its first error outside of bodies.
         """
         self.annotations(decl.annotations)
         match decl:

@@ -193,8 +193,9 @@ def _emittable(t: ty.Type) -> bool:
 
 
 def size_in_bits(t: ty.Type, *, largest: bool) -> int | None:
-    """Return the smallest or largest number of bits of a value of `t` in a packet; None if it has
-    none.
+    """Return the smallest or largest number of bits of a value of `t` in a packet.
+
+    None if it has none.
     """
     t = ty.underlying(t)
     match t:

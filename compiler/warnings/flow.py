@@ -311,7 +311,7 @@ class FlowWarnings(Values):
             self._params([param])
             if arg is not None and param.direction != "out":
                 self._copy_all(place, self._places(arg))
-                if param.direction != "inout":  # what is read of it was told where it is passed
+                if param.direction != "inout":  # reads of it were reported where it is passed
                     self._state.unset &= ~place.bits
         returned, self._returned = self._returned, []
         ended, self._unreachable = self._unreachable, False

@@ -53,8 +53,9 @@ def _overlap(left: ast.Expr, right: ast.Expr) -> bool:
 
 
 def _path(expr: ast.Expr) -> list[object] | None:
-    """Return the declaration, then fields and indexes; None for an unknown index or stack
-    element.
+    """Return the declaration, then fields and indexes.
+
+    None for an unknown index or stack element.
     """
     match expr:
         case ast.Name(decl=decl):

@@ -10,7 +10,7 @@ _KIND = "parser-transition"
 
 
 def warn_parser(decl: ast.ParserDecl, reporter: Reporter, *, needed: bool) -> None:
-    """Report on a parser and its states; of one that is not `needed`, what follows from constants."""
+    """Report on a parser and its states; unless `needed`, only what follows from constants."""
     states = {state.name: state for state in decl.states}
     reached = _reached(states)
     if needed and "accept" not in reached:

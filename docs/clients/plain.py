@@ -14,7 +14,7 @@ from finsy.proto import p4r, p4r_grpc  # any stubs made of p4runtime.proto will 
 address, device_id = sys.argv[1], int(sys.argv[2])
 word = sys.argv[3] if len(sys.argv) > 3 else ""
 role = "" if word.isdecimal() else word
-# Without one: above whoever was primary before.
+# Without one: above that of the last primary.
 election_id = p4r.Uint128(low=int(word) if word.isdecimal() else time.time_ns())
 
 requests: queue.SimpleQueue = queue.SimpleQueue()

@@ -14,7 +14,7 @@ from google.protobuf.empty_pb2 import Empty
 address, device_id = sys.argv[1], int(sys.argv[2])
 word = sys.argv[3] if len(sys.argv) > 3 else ""
 role = "" if word.isdecimal() else word
-# Without one: above whoever was primary before.
+# Without one: above that of the last primary.
 election_id = int(word) if word.isdecimal() else time.time_ns()
 
 

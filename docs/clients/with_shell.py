@@ -14,7 +14,7 @@ word = sys.argv[3] if len(sys.argv) > 3 else ""
 sh.setup(
     device_id=device_id,
     grpc_addr=address,
-    # Without one: above whoever was primary before.
+    # Without one: above that of the last primary.
     election_id=(0, int(word) if word.isdecimal() else time.time_ns()),
     role_name=None if word.isdecimal() else word or None,
 )

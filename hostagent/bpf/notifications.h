@@ -1,5 +1,5 @@
 // Notifications that come in datagrams of their own (docs/wire-formats.md): how they are read, and the maps that count
-// them by type and keep the latest of each (host, type, switch, port) for whoever asks.
+// them by type and keep the latest of each (host, type, switch, port) for readers.
 //
 // Nothing in IPv4 says that a datagram is a switch's. That no host's is one is the fabric's to see to (host_guard.p4).
 #ifndef WEFT_NOTIFICATIONS_H

@@ -139,7 +139,7 @@ static inline int is_of_peer(const struct cc_slot *slot, const struct roce *pack
     return other && other->qpn == slot->qpn && other->peer_ip == slot->peer_ip;
 }
 
-// What the endpoint has noted of the packets that it sent; NULL: nobody asks.
+// What the endpoint has noted of the packets that it sent; NULL: not needed.
 static inline const struct cc_sent *sent_of(const struct cc_slot *slot, const struct roce *packet)
 {
     u32 index = slot->planes ? slot->shared : packet->slot;
@@ -243,7 +243,7 @@ static inline void acknowledge(const struct cursor *cursor, struct cc_slot *slot
     cc_on_event(slot, &event, returned, now);
 }
 
-// A probe by this slot's interface was answered. Who sends it knows when the interface was lost, and tells by `cc_sent`.
+// A probe by this slot's interface was answered. Its sender knows when the interface was lost, and reports that by `cc_sent`.
 static inline void answered(struct cc_slot *slot, const struct roce *packet, u64 now)
 {
     struct cc_event event = {.kind = CC_PROBED, .number = packet->number};
@@ -258,7 +258,7 @@ static inline void answered(struct cc_slot *slot, const struct roce *packet, u64
         event.rtt_ns = trip;
     slot->probes++;
     cc_on_event(slot, &event, NULL, now);
-    // Who sees that this loss has been heard of is to see what was made of it.
+    // A reader that sees this loss acknowledged must also see what followed from it.
     asm volatile("" ::: "memory");
     *(volatile u64 *)&slot->lost_at = event.lost_at;
 }

@@ -1,6 +1,6 @@
 // The maps, in bcc's macros. One set serves all hosts of a run: keys name the host by its address.
 // PINS is a directory on a BPF file system: maps that are pinned there are taken up, others made
-// and pinned, so that state outlives whoever loaded the program. Without PINS they are private.
+// and pinned, so that state outlives the program's loader. Without PINS they are private.
 #ifndef WEFT_ROCE_MAPS_H
 #define WEFT_ROCE_MAPS_H
 

@@ -29,7 +29,7 @@ struct roce {
     u8 marked;        // CE
     u8 malformed;     // the port is RoCEv2's, and the rest is not
     u32 number;       // of a probe or its answer
-    u64 sent_at;      // and when the probe was sent, ns of the clock of whoever sent it
+    u64 sent_at;      // and when the probe was sent, ns of its sender's clock
     u32 slot;         // number of the slot that it is for, once that is known
     u32 shim_bytes;   // of telemetry between UDP and BTH, which begins at
     u8 *shim;         // NULL: there is none

@@ -1,7 +1,7 @@
 /* The congestion-control algorithms: the one list. An algorithm is a header and a line here; its place is its bit in every set
  * of algorithms, so new ones come last.
  *
- * Without an include guard: whoever wants something of each algorithm defines CC_ALGORITHM(name) and includes this once more.
+ * Without an include guard: to do something for each algorithm, define CC_ALGORITHM(name) and include this once more.
  * A header `name.h` is pure (no kernel calls, floating point, 128-bit or signed arithmetic; time in ns that never goes back),
  * says CC_ALGORITHM(name) behind its own guard if that is defined, and provides:
  *

@@ -38,7 +38,7 @@ enum cc_want {
     CC_WINDOW = 1,    /* name_window_at is asked before a packet leaves, and every packet asks to be acknowledged */
     CC_RTT = 2,       /* send times are remembered */
     CC_TELEMETRY = 4, /* data packets collect what switches write into them (telemetry.h) */
-    CC_PATH = 8,      /* events tell the path of what is acknowledged */
+    CC_PATH = 8,      /* events give the path of what is acknowledged */
     CC_PLANES = 16,   /* a slot for each interface of the queue pair, which probes those that it has lost */
 };
 
@@ -48,7 +48,7 @@ enum { CC_TELEMETRY_MOST = 64 }; /* 5 hops of 12 bytes, and 4 */
  * CC_TELEMETRY_MOST bytes; switches write in front of each other, so that the switches next to the sender are cut off. */
 struct cc_telemetry {
     weft_u32 bytes;  /* of `data`, a multiple of 4; behind them are zeros */
-    weft_u8 format;  /* what the bytes are, as whoever wrote first says; 0: nobody has */
+    weft_u8 format;  /* what the bytes are, as the first writer says; 0: none has */
     weft_u8 hops;    /* how many have written */
     weft_u8 cut;     /* 1: there was more */
     weft_u8 pad_;

@@ -16,7 +16,7 @@ struct cnp_interval {
 
 /* A data packet came, `marked` with CE or not: 1 if a CNP is due.
  *
- * One CNP an interval if any packet in it was marked: a mark within the interval is told at its end. Nothing here has a timer,
+ * One CNP an interval if any packet in it was marked: a mark within the interval is reported at its end. Nothing here has a timer,
  * so that is when the next packet comes.
  */
 static inline int cnp_due(struct cnp_interval *s, int marked, weft_u64 now)

@@ -4,7 +4,7 @@
  *     PATH_TELEMETRY_HOPS        12 bytes a switch, the last switch first: hop 16, rate 16, at 24, sent 24, queue 16
  *     PATH_TELEMETRY_MOST_USED   one word for the whole path: path 16, used 16
  *
- * Pure, as notification.h: it reads, and knows no algorithm. Who wants it says CC_TELEMETRY in its name_WANTS.
+ * Pure, as notification.h: it reads, and knows no algorithm. An algorithm that wants it says CC_TELEMETRY in its name_WANTS.
  */
 #ifndef WEFT_PATH_TELEMETRY_H
 #define WEFT_PATH_TELEMETRY_H
@@ -78,10 +78,10 @@ static inline int path_is_used(const struct cc_telemetry *t)
     return t->format == PATH_TELEMETRY_MOST_USED && t->bytes >= 4;
 }
 
-/* The largest utilisation on the path, in 1 / PATH_USED_ONE, at most PATH_USED_MOST; 0 where nobody says one. */
+/* The largest utilisation on the path, in 1 / PATH_USED_ONE, at most PATH_USED_MOST; 0 where none is reported. */
 static inline weft_u32 path_used(const struct cc_telemetry *t) { return path_is_used(t) ? path_word16(t, 2) : 0; }
 
-/* Another one is another path, but for one of 65 536; 0 where nobody says one. */
+/* Another one is another path, but for one of 65 536; 0 where none is reported. */
 static inline weft_u32 path_number(const struct cc_telemetry *t) { return path_is_used(t) ? path_word16(t, 0) : 0; }
 
 /* A path's number with one hop more. */

@@ -189,8 +189,9 @@ class Driver:
         self.now_ns = max(self.now_ns, self._clock())
 
     def _patience_ms(self) -> float | None:
-        """Return how long there is nothing to do; rounded down, so that the rest is spent
-        looking.
+        """Return how long there is nothing to do.
+
+        Rounded down, so that the rest is spent looking.
         """
         if not self._timers:
             return None

@@ -60,9 +60,9 @@ struct program_calls {
     int (*listen)(struct program_host *host, enum program_listen kind, uint32_t number);
     /* What the run asked for by `order` is done. Only the simulator asks. */
     int (*answer)(struct program_host *host, uint64_t order);
-    /* Adds to a counter of this name, which results tell. */
+    /* Adds to a counter of this name, which results contain. */
     int (*count)(struct program_host *host, const char *name, uint64_t by);
-    /* Ends the run: `why` is told with program, host and time. The program is not called again. */
+    /* Ends the run: `why` is reported with program, host and time. The program is not called again. */
     int (*fail)(struct program_host *host, const char *why);
 };
 

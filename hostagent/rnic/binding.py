@@ -241,8 +241,9 @@ class Card:
         )
 
     def next_event(self, interface: int = 0) -> int:
-        """Return when `advance` has work or `transmit` may have a packet; NEVER: not by time
-        alone.
+        """Return when `advance` has work or `transmit` may have a packet.
+
+        NEVER: not by time alone.
         """
         return int(self.lib.rnic_next_event_on(self.handle, interface))
 

@@ -136,8 +136,9 @@ class Endpoint(EndpointPairs):
             raise
 
     def task_state(self, qpn: int, *, times: bool = False) -> TaskState:
-        """Return how far a task has come; with `times` each message's. Raises CardError,
-        EndpointError.
+        """Return how far a task has come; with `times` each message's.
+
+        Raises CardError, EndpointError.
         """
         state = self.ffi.new("struct rnicd_task_state *")
         with self._locked():

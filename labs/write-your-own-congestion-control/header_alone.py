@@ -153,8 +153,9 @@ def bounds(bench: Bench, random: Random) -> Rows:
 
 
 def looked_at(bench: Bench, random: Random) -> Rows:
-    """Check that the effect of time does not depend on how often it is queried; windows only
-    widen.
+    """Check that the effect of time does not depend on how often it is queried.
+
+    Windows only widen.
     """
     shape = Shape.drawn(random)
     often, seldom = (path_of(bench, shape).run(WARM) for _ in range(2))

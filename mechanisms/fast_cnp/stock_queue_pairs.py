@@ -200,8 +200,9 @@ class StockQueuePairs:
     def report(
         self, source: int, destination: int, destination_qp: int, source_qp: int | None
     ) -> Learned | None:
-        """Record which queue pair sends to a target, as a host's agent reports; None: no longer
-        any.
+        """Record which queue pair sends to a target, as a host's agent reports.
+
+        None: no longer any.
         """
         if source_qp is None:
             self.logic.withdraw(source, destination, destination_qp)

@@ -1,4 +1,4 @@
-"""What is reported to a scheduler of a job: from the plan of all jobs and the ports of their flows."""
+"""What is reported to a scheduler of a job: from the plan of all jobs and their flows' ports."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The word `iglb` at the prompt: jobs, their plan, what switches hold of it, and which jobs
-misdeclared.
-"""
+"""The word `iglb` at the prompt: jobs, their plan, its pins in switches, and who misdeclared."""
 
 from __future__ import annotations
 

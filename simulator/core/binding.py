@@ -174,8 +174,9 @@ class Engine:
         self._check(self.lib.sim_set_receiver(self.pointer, node, port, wanted))
 
     def receiver_stats(self, node: int, port: int) -> ReceiverStats:
-        """Return the counts of an interface with a receiver. Raises EngineError where it has
-        none.
+        """Return the counts of an interface with a receiver.
+
+        Raises EngineError where it has none.
         """
         found = self.ffi.new("struct sim_receiver_stats *")
         self._check(self.lib.sim_receiver_stats_get(self.pointer, node, port, found))
@@ -544,8 +545,9 @@ class Engine:
         self._check(self.lib.sim_record_paths(self.pointer, most_rows))
 
     def path_rows(self) -> Rows:
-        """Return the rows of struct sim_path_row by flow, link and direction. Raises
-        EngineError.
+        """Return the rows of struct sim_path_row by flow, link and direction.
+
+        Raises EngineError.
         """
         rows = self._recorded("path")
         return rows[np.lexsort((rows["direction"], rows["link"], rows["flow"]))]
@@ -597,8 +599,9 @@ class Engine:
         self._check(self.lib.sim_tap(self.pointer, node, port, capacity))
 
     def take_tapped(self) -> list[Tapped]:
-        """Return the frames of all taps since the last call; a sent one has the time of its last
-        bit.
+        """Return the frames of all taps since the last call.
+
+        A sent one has the time of its last bit.
         """
         rows = self.ffi.new("struct sim_tapped[]", 4096)
         frames: list[Tapped] = []

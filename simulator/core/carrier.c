@@ -13,7 +13,7 @@ void carrier_delay(struct node *node, ws_time delay)
 void carrier_told(const struct sim *s, struct nic *nic, int up)
 {
     nic->believed = (uint8_t)(up != 0);
-    rnic_advance(nic->card, s->now); /* it knows no time but what it is told */
+    rnic_advance(nic->card, s->now); /* it has no clock of its own */
     rnic_set_link(nic->card, nic->line, up);
 }
 

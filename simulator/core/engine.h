@@ -53,7 +53,7 @@ static inline int opcode_is_data(uint32_t opcode)
 struct flight {
     ws_time at; /* arrival of its last bit */
     struct flight *next;
-    ws_time next_at; /* the next one's, told here so that it need not be looked at yet; WS_NEVER: there is none */
+    ws_time next_at; /* the next one's, kept here so that it need not be looked at yet; WS_NEVER: there is none */
     uint64_t tail_seed;
     uint32_t length, tail;
     union {
@@ -183,7 +183,7 @@ struct raw_frame {
 };
 
 struct nic_queue {
-    struct flow *turn;  /* whose turn it is in the ring; NULL: nobody */
+    struct flow *turn;  /* whose turn it is in the ring; NULL: none */
     ws_time paused_until;
     ws_time paused_since;
     uint64_t paused_ps; /* up to paused_since */
@@ -312,7 +312,7 @@ struct script_packet {
     struct raw_frame *frame;
 };
 
-/* Who carries a message: a program's number + 1, 0: none does; and what is asked of it. */
+/* Which program carries a message: a program's number + 1, 0: none does; and what is asked of it. */
 struct order { uint32_t program, what; };
 
 struct sim {
@@ -364,7 +364,7 @@ struct sim {
     uint64_t n_orders; /* messages behind these are carried by none */
 
     struct sim_totals totals;
-    struct paths *paths;     /* which links flows take; NULL: nobody wants to know */
+    struct paths *paths;     /* which links flows take; NULL: not recorded */
     struct tickers *tickers; /* NULL: there are none */
     ws_time tickers_next;    /* the first tick; WS_NEVER: none */
     uint32_t *switches;    /* their nodes */

@@ -1,4 +1,4 @@
-/* What is told of a run: statistics, samples, copies of frames. */
+/* What is reported of a run: statistics, samples, copies of frames. */
 #include "engine.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Owns messages that several queue pairs share: pieces, which go to whoever has sent what it had.
+/* Owns messages that several queue pairs share: pieces, which go to the one that has sent its own.
  *
  * The flows of a group follow each other, and messages name the first one. A message is cut into pieces. A queue pair takes the next
  * piece while fewer than `outstanding` of its own are not complete, so that one on a free path carries more; those that could take it
@@ -142,7 +142,7 @@ int stripes_take(const struct flow *flow) { return !flow->stripes || flow->strip
 
 /* --- dealing --------------------------------------------------------------------------------------- */
 
-/* Whose turn it is to take a piece; NULL: nobody can. */
+/* Whose turn it is to take a piece; NULL: none can. */
 static struct stripe *next_taker(struct stripes *stripes)
 {
     for (uint32_t tried = 0; tried < stripes->config.queue_pairs; tried++) {

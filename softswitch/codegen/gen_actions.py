@@ -275,8 +275,9 @@ class ActionGen:
     # --- primitives -------------------------------------------------------------------------
 
     def primitive(self, primitive: Primitive) -> list[str]:
-        """Return the statements of one primitive; the action itself handles `_jump`,
-        `_jump_if_zero`.
+        """Return the statements of one primitive.
+
+        The action itself handles `_jump`, `_jump_if_zero`.
         """
         op = primitive.op
         args = cast("tuple[Expr, ...]", primitive.args)

@@ -107,8 +107,9 @@ class PipelineGen:
         )
 
     def endless_function(self) -> str:
-        """Return the C function that drops a packet in an endless loop; the core counts and reports
-        it.
+        """Return the C function that drops a packet in an endless loop.
+
+        The core counts and reports it.
         """
         if self.layout.steps is None:
             return ""

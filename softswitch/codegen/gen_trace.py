@@ -32,8 +32,9 @@ def conditionals(program: Bmv2Program) -> list[Conditional]:
 
 
 def fields(program: Bmv2Program) -> Iterator[tuple[Header, Field]]:
-    """Yield the fields in the order of the traced variant's descriptors; a header's validity comes
-    first.
+    """Yield the fields in the order of the traced variant's descriptors.
+
+    A header's validity comes first.
     """
     for header in program.headers.values():
         if not header.metadata:

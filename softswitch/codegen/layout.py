@@ -318,8 +318,9 @@ class Layout:
         return Place(code, field.bits, field.signed, field.saturating)
 
     def field(self, header: str, name: str, phv: str = "p") -> Place:
-        """Return the place of a header instance's field; `$valid$` of metadata is the constant
-        0.
+        """Return the place of a header instance's field.
+
+        `$valid$` of metadata is the constant 0.
         """
         instance = self.program.headers[header]
         member = self.program.std_fields.get((header, name))

@@ -88,8 +88,9 @@ class ControlLoader:
         )
 
     def pipeline(self, name: str) -> Pipeline:
-        """Return the pipeline called `name`. Raises JsonError without it: simple_switch needs
-        it.
+        """Return the pipeline called `name`.
+
+        Raises JsonError without it: simple_switch needs it.
         """
         if name not in self._pipelines:
             raise self.root["pipelines"].error(

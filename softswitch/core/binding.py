@@ -70,8 +70,9 @@ class SwitchCore(ProgramObjects):
         self.lib.ws_inject(self.pointer, packet, 1, at_ps)
 
     def inject_batch(self, packets: Sequence[tuple[int, bytes, int]], now_ps: int) -> None:
-        """Inject packets, (port, data, at_ps) each, in order of arrival; a later `at_ps` arrives
-        later.
+        """Inject packets, (port, data, at_ps) each, in order of arrival.
+
+        A later `at_ps` arrives later.
         """
         array = self.ffi.new("struct ws_packet_in[]", len(packets))
         keep = []
@@ -134,8 +135,9 @@ class SwitchCore(ProgramObjects):
         self.lib.ws_report_down_ports(self.pointer)
 
     def grant_port(self, port: int, packets: int | None, *, now_ps: int = 0) -> None:
-        """Let `packets` more leave by a port that is up; then it is blocked until the next
-        grant.
+        """Let `packets` more leave by a port that is up.
+
+        Then it is blocked until the next grant.
         """
         granted = self.lib.WS_UNLIMITED if packets is None else packets
         self._check(self.lib.ws_grant_port(self.pointer, port, granted, now_ps), f"port {port}")

@@ -17,7 +17,7 @@
 struct ws_account {
     uint64_t shared, headroom; /* bytes used */
     uint64_t headroom_limit;
-    uint8_t xoff;              /* the far end was told to pause */
+    uint8_t xoff;              /* the far end was asked to pause */
 };
 
 struct ws_pauses {
@@ -58,9 +58,9 @@ int ws_buffer_lossless(const ws_switch *sw, const struct ws_packet *packet);
 int ws_pfc_receive(ws_switch *sw, struct ws_port *port, const uint8_t *frame, uint32_t length);
 /* The port's pause event: refreshes, ends of pauses, the watchdog. */
 void ws_pfc_due(ws_switch *sw, struct ws_port *port);
-/* The port went down: nobody pauses it any more. */
+/* The port went down: it is not paused any more. */
 void ws_pfc_forget(ws_switch *sw, struct ws_port *port);
-/* The port came up: its far end is told again which classes are to pause. */
+/* The port came up: its far end is sent again which classes are to pause. */
 void ws_pfc_remind(ws_switch *sw, struct ws_port *port);
 /* Queues were emptied without being served. */
 void ws_buffer_forget_packets(ws_switch *sw);

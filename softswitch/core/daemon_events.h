@@ -13,7 +13,7 @@ struct wd_events {
     size_t head, used; /* records from `head` on, each padded to 8 bytes */
     uint64_t dropped;
     int closed;
-    int nudged; /* whoever waits, or waits next, returns at once */
+    int nudged; /* the present or next waiter returns at once */
 };
 
 int wd_events_init(struct wd_events *events);

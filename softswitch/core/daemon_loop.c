@@ -51,7 +51,7 @@ struct wd_loop {
     int limited; /* as wd_iface.limited, of any */
     atomic_int stop;
     atomic_int waiting;  /* the loop is in epoll or about to be: work has to wake it */
-    pthread_mutex_t next, mutex; /* whoever holds `next` is the next to get `mutex`: nobody barges in */
+    pthread_mutex_t next, mutex; /* the holder of `next` is the next to get `mutex`: no barging */
     clockid_t thread_clock;
     atomic_int has_clock;
     struct ws_packet_in packets[RX_BATCH];
@@ -194,7 +194,7 @@ static void close_socket(wd_loop *loop, struct wd_iface *iface)
     iface->qdisc[0] = '\0';
 }
 
-/* Likewise, of a port that stays: nobody would grant it anything. */
+/* Likewise, of a port that stays: nothing would grant it anything. */
 static void cut_off(wd_loop *loop, struct wd_iface *iface)
 {
     close_socket(loop, iface);
@@ -314,7 +314,7 @@ static void look_at_link(wd_loop *loop, struct wd_iface *iface)
     iface->up = link;
     if (iface->fd >= 0) {
         say(loop, iface, link ? "up" : "down");
-        look_at_qdisc(loop, iface); /* a link that comes up for the first time gets one, and nobody says so */
+        look_at_qdisc(loop, iface); /* a link that comes up for the first time gets one, without an event */
     }
     change_state(loop, iface->port, link ? WS_PORT_UP : WS_PORT_DOWN);
 }
@@ -480,7 +480,7 @@ static int run_tickers(wd_loop *loop)
 
 /* What happens inside of the switch takes longer than it lasts: packets that recirculate, resubmit or clone themselves
  * for ever. The switch's time goes on from where it is, or each turn of the loop would take longer than the one before,
- * with nobody else at the switch meanwhile. */
+ * with no other thread at the switch meanwhile. */
 __attribute__((cold)) static void hold_back(wd_loop *loop)
 {
     const int64_t now = clock_ns(CLOCK_MONOTONIC);

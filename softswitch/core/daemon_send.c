@@ -71,7 +71,7 @@ static void set_window(struct wd_send *send, uint32_t window)
         window = window_least(send);
     if (window == send->window)
         return;
-    int half = (int)(window / 2); /* the kernel doubles what it is told */
+    int half = (int)(window / 2); /* the kernel doubles the given value */
     if (setsockopt(send->fd, SOL_SOCKET, SO_SNDBUF, &half, sizeof half) == 0)
         send->window = window;
 }
@@ -105,7 +105,7 @@ uint32_t wd_send_room(struct wd_send *send, ws_time now)
     if (!send->holds)
         return WS_UNLIMITED;
     if (ioctl(send->fd, SIOCOUTQ, &bytes) < 0)
-        return WS_UNLIMITED; /* a kernel that can't tell: the backlog holds what does not fit */
+        return WS_UNLIMITED; /* a kernel that does not know: the backlog holds what does not fit */
     int full = send->backlog_n || (uint32_t)bytes >= send->window;
     if (!full && send->full_at >= 0) {
         follow_rate(send, (uint32_t)bytes, now);

@@ -159,8 +159,9 @@ class PipelineDescriptor:
         return _named(self.tables, name)
 
     def action(self, name: str) -> ActionDescriptor:
-        """Return the first action called `name` (names may repeat, json_ids do not). Raises
-        KeyError.
+        """Return the first action called `name` (names may repeat, json_ids do not).
+
+        Raises KeyError.
         """
         return _named(self.actions, name)
 

@@ -42,7 +42,7 @@ static void bring_objects(const struct ws_slots *slots, size_t bytes)
             }
 }
 
-/* What a hit reads and writes of an entry: one line, where its cell tells whose it is and no time is kept. */
+/* What a hit reads and writes of an entry: one line, where its cell identifies it and no time is kept. */
 static size_t entry_bytes(const struct ws_table *table)
 {
     const int one = table->desc->key_bytes <= sizeof(uint64_t) && !table->desc->support_timeout;

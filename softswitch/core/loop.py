@@ -108,8 +108,9 @@ class DaemonLoop:
         self._check(self._lib.wd_packet_out(self._pointer, data, len(data)))
 
     def wait_events(self, timeout_s: float) -> list[Output]:
-        """Return CPU packets and digests; wait up to `timeout_s` for the first. Not in
-        `locked()`.
+        """Return CPU packets and digests; wait up to `timeout_s` for the first.
+
+        Not in `locked()`.
         """
         with self._reader:
             n = self._lib.wd_wait_events(

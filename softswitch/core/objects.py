@@ -130,8 +130,9 @@ class ProgramObjects(NativeSwitch):
         self._check(status, f"table {table}: entry {handle}")
 
     def table_last_hit(self, table: int, handle: int) -> int:
-        """Return when the entry was last hit (or made), ps, in whole ticks. Needs
-        support_timeout.
+        """Return when the entry was last hit (or made), ps, in whole ticks.
+
+        Needs support_timeout.
         """
         at = self.ffi.new("ws_time *")
         status = self.lib.ws_table_last_hit(self.pointer, table, handle, at)

@@ -84,7 +84,7 @@ static inline void ws_packet_prefetch(const struct ws_packet *packet, const stru
         __builtin_prefetch(at + offset);
 }
 
-/* A traced packet was freed and nobody had said why. */
+/* A traced packet was freed without a recorded reason. */
 __attribute__((cold)) void ws_trace_gone(struct ws_packet *packet);
 
 static inline void ws_packet_free(struct ws_packet *packet)

@@ -18,7 +18,7 @@ enum {
 };
 static const ws_time WS_LONG_AGO = -INT64_C(3600000000000000); /* an hour before the start: no rate remembers it */
 
-/* Up while it has credit; told as WS_PORT_UP. A state of its own, so that ports that are simply up pay nothing for it. */
+/* Up while it has credit; reported as WS_PORT_UP. A state of its own, so that ports that are simply up pay nothing for it. */
 #define WS_PORT_GRANTED ((enum ws_port_state)3)
 
 struct ws_queue {

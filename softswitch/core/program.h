@@ -18,7 +18,7 @@ struct ws_variant {
     const struct wp_pipeline *pipeline;
     const struct wp_trace *layout;
     uint32_t *shadow;       /* the PHV as the record before left it */
-    uint32_t shadow_branch; /* whose, 0 = nobody's */
+    uint32_t shadow_branch; /* whose, 0 = none */
 };
 struct ws_program {
     struct ws_program *next; /* of the switch's retired ones */

@@ -10,7 +10,7 @@
 #include "port.h"
 #include "program.h"
 
-/* Hardly ever: kept out of the way of packets that nobody traces. */
+/* Hardly ever: kept out of the way of untraced packets. */
 #define WS_COLD __attribute__((cold))
 
 /* env->trace */

@@ -29,7 +29,7 @@ static inline uint64_t hash_words(const uint64_t *words, uint32_t n)
     return hash;
 }
 
-/* A key of one word is its own tag, so that cells tell whose they are and no entry of another key is looked at. */
+/* A key of one word is its own tag, so that cells identify their entries and no entry of another key is looked at. */
 static inline uint64_t tag_of(const uint64_t *masked_key, uint32_t words)
 {
     return words == 1 ? masked_key[0] : hash_words(masked_key, words);
@@ -215,7 +215,7 @@ void ws_space_init(struct ws_space *space, uint32_t key_bytes)
     space->probes = space->first;
 }
 
-/* Tells the lookups of one word about the tuples as they are now. */
+/* Updates the lookups of one word with the present tuples. */
 static void show_probes(struct ws_space *space)
 {
     if (ws_space_words(space) != 1)

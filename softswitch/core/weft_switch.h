@@ -155,7 +155,7 @@ struct ws_port_impair {
     uint64_t burst_leave;     /* the state turns good again */
     uint64_t burst_loss;      /* a frame is lost in the bad state */
     uint64_t bit_error;       /* a bit arrives wrong, in units of 2^-64; a NIC drops such a frame by its FCS */
-    uint64_t corrupt;         /* one bit behind the Ethernet header is flipped after the FCS was checked: nobody notices */
+    uint64_t corrupt;         /* one bit behind the Ethernet header is flipped after the FCS was checked: unnoticed */
     uint64_t duplicate;       /* a frame comes twice, the second right behind */
     uint64_t reorder;         /* a frame is held back by reorder_ps, so that later ones overtake it */
     ws_time reorder_ps;
@@ -182,7 +182,7 @@ int ws_port_impair_stats_get(const ws_switch *sw, uint32_t port, enum ws_directi
 
 /* A class is what a DSCP makes of a packet where it arrives; PFC pauses the queue of the same number.
  * A lossless class: a packet may wait while less than a threshold is used by its (ingress port, class); when that is
- * reached the port's far end is told to pause (XOFF), and what still comes goes to the port's headroom. What leaves gives
+ * reached the port's far end is asked to pause (XOFF), and what still comes goes to the port's headroom. What leaves gives
  * back headroom first. XON follows when the headroom is empty and the use is xon_gap_bytes below the threshold. Any other
  * class: a packet may wait while its queue, with it, is within the threshold. The threshold is dynamic: alpha x what is
  * left of the shared buffer, into which the packet has to fit. */
@@ -213,7 +213,7 @@ int ws_pfc_stats_get(const ws_switch *sw, uint32_t port, struct ws_pfc_stats *st
 struct ws_buffer_stats { uint64_t shared_bytes, used_bytes, most_used_bytes; };
 int ws_buffer_stats_get(const ws_switch *sw, struct ws_buffer_stats *stats); /* WS_ENOENT: there is none */
 
-/* Who waits behind whom: packets of an ingress port in a queue, and whether that is paused now. Returns how
+/* Which packets wait behind which: packets of an ingress port in a queue, and whether that is paused now. Returns how
  * many rows there are; writes at most `max`. Where that is less, what it returns is an upper bound. */
 struct ws_waiting { uint32_t ingress_port, egress_port, queue, paused; uint64_t packets, bytes; };
 size_t ws_waiting(const ws_switch *sw, struct ws_waiting *rows, size_t max);
@@ -445,7 +445,7 @@ struct wd_stats {
     uint64_t wakeups;
     uint64_t truncated;      /* longer than the receive ring's frames, dropped */
     uint64_t rx_dropped;     /* the kernel found a receive ring full */
-    uint64_t events_dropped; /* CPU packets and digests that nobody fetched in time */
+    uint64_t events_dropped; /* CPU packets and digests that were not fetched in time */
     int64_t cpu_ns;          /* CPU time of the thread in wd_run */
     int64_t held_back_ns;    /* how far the switch's time is behind its clock: what went round took longer than it lasts */
 };

@@ -44,8 +44,9 @@ def check_meter(config: p4r.MeterConfig, what: str) -> None:
 
 
 def meter_config(config: p4r.MeterConfig) -> MeterConfig:
-    """Convert to the core's form; rates per second, bursts in the meter's unit (bytes or
-    packets).
+    """Convert to the core's form.
+
+    Rates per second, bursts in the meter's unit (bytes or packets).
     """
     return MeterConfig(cir=config.cir, cburst=config.cburst, pir=config.pir, pburst=config.pburst)
 

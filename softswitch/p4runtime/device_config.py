@@ -12,8 +12,9 @@ _FIELDS = frozenset({(1, _VARINT), (2, _BYTES), (_DEVICE_DATA, _BYTES)})
 
 
 def bmv2_json(device_config: bytes) -> bytes:
-    """Return the BMv2 JSON in `device_config`; without an envelope it is taken to be JSON
-    itself.
+    """Return the BMv2 JSON in `device_config`.
+
+    Without an envelope it is taken to be JSON itself.
     """
     if device_config.lstrip()[:1] == b"{":
         return device_config

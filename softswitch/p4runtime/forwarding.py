@@ -129,8 +129,9 @@ class Forwarding:
     # --- reads --------------------------------------------------------------------------------
 
     def read(self, entity: p4r.Entity, now_ps: int) -> Iterator[p4r.Entity]:
-        """Yield the entities that `entity` selects; id 0 and unset keys are wildcards. Raises
-        EntityError.
+        """Yield the entities that `entity` selects; id 0 and unset keys are wildcards.
+
+        Raises EntityError.
         """
         strings = self.schema.strings
         if not strings:

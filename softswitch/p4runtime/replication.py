@@ -185,8 +185,9 @@ def _replicas(messages: Sequence[p4r.Replica], what: str) -> list[Replica]:
 def _place(
     message: p4r.Replica | p4r.BackupReplica, what: str, seen: set[tuple[int, int]]
 ) -> tuple[int, int]:
-    """Return (instance, port) of a replica or backup, which is added to `seen`. Raises
-    EntityError.
+    """Return (instance, port) of a replica or backup, which is added to `seen`.
+
+    Raises EntityError.
     """
     if isinstance(message, p4r.Replica) and message.WhichOneof("port_kind") == "egress_port":
         port = message.egress_port

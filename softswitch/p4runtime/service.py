@@ -85,8 +85,9 @@ class P4RuntimeService:
     # --- pipeline -----------------------------------------------------------------------------
 
     def set_config(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
-        """Serve SetForwardingPipelineConfig. Building takes its time; all else goes on
-        meanwhile.
+        """Serve SetForwardingPipelineConfig.
+
+        Building takes its time; all else goes on meanwhile.
         """
         with self._lock:
             self._check_config_call(request)
@@ -160,8 +161,9 @@ class P4RuntimeService:
         return prepared
 
     def _try(self, prepared: Pipeline) -> Device:
-        """Return a draft device that runs `prepared`. Raises PipelineError for what only loading
-        shows.
+        """Return a draft device that runs `prepared`.
+
+        Raises PipelineError for what only loading shows.
         """
         draft = self._make_draft()
         try:

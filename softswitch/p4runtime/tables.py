@@ -140,8 +140,9 @@ class TableStore:
         return message
 
     def snapshot(self, query: p4r.TableEntry) -> Snapshot | None:
-        """Return a snapshot of the entry with the key of `query`. Raises EntityError for an invalid
-        key.
+        """Return a snapshot of the entry with the key of `query`.
+
+        Raises EntityError for an invalid key.
         """
         entry = self.find(query)
         if entry is None:

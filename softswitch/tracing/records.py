@@ -295,8 +295,9 @@ class PacketTrace:
             yield from branch.steps
 
     def lookups(self, table: str | None = None) -> list[Lookup]:
-        """Return the tables that were applied; `table`: only those of this name (or ending in
-        `.NAME`).
+        """Return the tables that were applied.
+
+        `table`: only those of this name (or ending in `.NAME`).
         """
         return [
             step
@@ -337,8 +338,9 @@ class PacketTrace:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> PacketTrace:
-        """Restore a trace from `to_json`. Raises KeyError, TypeError, ValueError for anything
-        else.
+        """Restore a trace from `to_json`.
+
+        Raises KeyError, TypeError, ValueError for anything else.
         """
         branches = tuple(
             Branch(b["number"], b["origin"], b["parent"], tuple(_step(s) for s in b["steps"]))

@@ -85,8 +85,9 @@ class TraceSession:
             self._decoder.give_up()
 
     def take(self) -> bytes:
-        """Return the raw records since the last time, for `decode`; only this part must be
-        quick.
+        """Return the raw records since the last time, for `decode`.
+
+        Only this part must be quick.
         """
         data = chunk = self._tracing.take()
         while chunk:

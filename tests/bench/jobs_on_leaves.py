@@ -36,8 +36,9 @@ jobs:
 
 
 def run_text(*, spines: int, hosts: int, iglb: str, until: str, jobs: str) -> str:
-    """Return a run file: 100 Gb/s, PFC, so many hosts a leaf; `jobs`: its list, `iglb`: its
-    setting.
+    """Return a run file: 100 Gb/s, PFC, so many hosts a leaf.
+
+    `jobs`: its list, `iglb`: its setting.
     """
     return _RUN.format(spines=spines, hosts=hosts, iglb=iglb, until=until, jobs=jobs)
 

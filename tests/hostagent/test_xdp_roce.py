@@ -498,8 +498,9 @@ KEY = struct.pack("=I", 5)
 
 @pytest.fixture
 def endpoint(program: Program) -> Iterator[int]:
-    """Open an endpoint of HERE, with room for a socket; yield the descriptor of the map of
-    sockets.
+    """Open an endpoint of HERE, with room for a socket.
+
+    Yield the descriptor of the map of sockets.
     """
     hosts, here = program.maps._fds["endpoints"], struct.pack("=I", number(HERE))
     bpf_syscall.map_update(hosts, here, KEY)

@@ -27,8 +27,9 @@ def lost(items: Mapping[str, Graded]) -> set[str]:
 
 
 def assert_loses(items: Mapping[str, Graded], loses: set[str], item: str, words: str) -> None:
-    """Check that these items and no others lose marks, with hints; `item` gives `words` as
-    reason.
+    """Check that these items and no others lose marks, with hints.
+
+    `item` gives `words` as reason.
     """
     assert lost(items) == loses
     assert all(items[each].finding.hint for each in loses)

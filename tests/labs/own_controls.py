@@ -95,8 +95,9 @@ def framed(**parts: str) -> str:
 
 
 def wrapped(rule: str, fields: Mapping[str, str], hears: str, wants: str) -> str:
-    """Return the installed algorithm `rule` as a learner's header; `fields`: its parameters, in
-    C.
+    """Return the installed algorithm `rule` as a learner's header.
+
+    `fields`: its parameters, in C.
     """
     text = (INCLUDE / f"{rule}.h").read_text()
     text = text.partition("#ifdef CC_ALGORITHM")[0]

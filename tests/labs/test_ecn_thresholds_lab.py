@@ -17,8 +17,9 @@ BEST = {"4": "one", "16": "two", "64": "quarter"}
 
 
 def checks_of(times: dict[tuple[str, str], float | None]) -> dict[str, Check]:
-    """Return the lab's checks of mean times; a time not given is 300 us, and seeds differ by 1
-    %.
+    """Return the lab's checks of mean times.
+
+    A time not given is 300 us, and seeds differ by 1 %.
     """
     told = Hooks.of(LAB.folder).get("checks")
     assert told is not None

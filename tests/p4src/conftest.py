@@ -210,8 +210,9 @@ def topology() -> Topology:
 
 @pytest.fixture
 def policy() -> FabricPolicy:
-    """Return what the operator chose; tests override it by indirect parametrisation or a
-    fixture.
+    """Return what the operator chose.
+
+    Tests override it by indirect parametrisation or a fixture.
     """
     return FabricPolicy()
 

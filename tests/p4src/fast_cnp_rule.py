@@ -41,8 +41,9 @@ class Queue:
         self.rate = self.numbers["most"]
 
     def packet(self, now: int, length: int, depth: int | None = None) -> None:
-        """Count a packet of so many bytes that leaves, at a tick; `depth`: bytes of a port's own
-        queue.
+        """Count a packet of so many bytes that leaves, at a tick.
+
+        `depth`: bytes of a port's own queue.
         """
         n = self.numbers
         if self.far:

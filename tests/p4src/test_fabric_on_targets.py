@@ -119,8 +119,9 @@ class Wires:
         self.ends[port].send(frame)
 
     def receive(self, port: int) -> bytes | None:
-        """Return the next frame that the switch sent out of a port; None if it stays quiet for
-        long.
+        """Return the next frame that the switch sent out of a port.
+
+        None if it stays quiet for long.
         """
         while True:
             try:

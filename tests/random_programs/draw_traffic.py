@@ -112,8 +112,9 @@ class TrafficDraw(StatementDraw):
         return m.Cast(of, self.expr(bit(2), sight, 2))
 
     def draw_digests(self) -> list[Struct]:
-        """Return the types of one or two digests; BMv2's P4Runtime takes none with signed
-        members.
+        """Return the types of one or two digests.
+
+        BMv2's P4Runtime takes none with signed members.
         """
         made = []
         for at in range(self.random.randint(1, 2)):

@@ -37,8 +37,9 @@ class TwoRate:
         self.peak = _Bucket(pir, pburst, pburst)
 
     def color(self, at_us: int, size: int) -> int:
-        """Return the colour of a packet of that size; a red one leaves the committed bucket
-        alone.
+        """Return the colour of a packet of that size.
+
+        A red one leaves the committed bucket alone.
         """
         if not self.peak.take(at_us, size):
             return RED

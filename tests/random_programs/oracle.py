@@ -137,8 +137,9 @@ class Oracle:
                 self.counters[counter.name] = [0] * counter.size
 
     def run(self, port: int, packet: bytes, at_us: int = 0) -> list[Sent]:
-        """Return what comes out for a packet. Raises Undefined; what comes after is undefined
-        too.
+        """Return what comes out for a packet.
+
+        Raises Undefined; what comes after is undefined too.
         """
         first = self._new(packet, at_us)
         first.std.fields |= {"ingress_port": port, "packet_length": len(packet)}
@@ -262,8 +263,9 @@ class Oracle:
         return []
 
     def _clone_egress(self, passing: Passing, clone: m.Clone) -> None:
-        """Send the packet with its headers as they are now; of its metadata the field list
-        stays.
+        """Send the packet with its headers as they are now.
+
+        Of its metadata the field list stays.
         """
         copies = self.entries.sessions.get(passing.requests.session)
         if copies is None:

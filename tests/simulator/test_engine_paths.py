@@ -112,8 +112,9 @@ def test_a_pause_between_messages_is_a_gap_of_its_own(chain: Any) -> None:
 
 
 def data(psn: int, dst: int, qp: int, opcode: int = 4, shim: bytes = b"") -> bytes:
-    """Return a frame of a flow's data, SEND only, with 64 bytes of payload; `shim`: of
-    telemetry.
+    """Return a frame of a flow's data, SEND only, with 64 bytes of payload.
+
+    `shim`: of telemetry.
     """
     bth = shim + struct.pack("!BBHII", opcode, 0x40, 0xFFFF, qp, psn) + bytes(64 + 4)
     udp = struct.pack("!HHHH", 0xC000, 4794 if shim else 4791, 8 + len(bth), 0)

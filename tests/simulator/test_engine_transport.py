@@ -398,8 +398,9 @@ def test_a_flow_never_exceeds_its_own_rate(net: Any) -> None:
 
 
 def marked_packet(flow: int, src: int, dst: int) -> bytes:
-    """Return a SEND_ONLY of this flow with CE, up to its BTH; its PSN is the one before the
-    first.
+    """Return a SEND_ONLY of this flow with CE, up to its BTH.
+
+    Its PSN is the one before the first.
     """
     total = 20 + 8 + 12 + MTU + ICRC
     words = [0x4503, total, 0, 0x4000, 0x4011, 0, 0x0A00, src, 0x0A00, dst]

@@ -81,8 +81,9 @@ def start(made: Any, cache: Path) -> SwitchCore:
 
 
 def send(core: SwitchCore, data: bytes) -> bytes:
-    """Return the out header that a packet leaves with; nothing when it is not forwarded to port
-    2.
+    """Return the out header that a packet leaves with.
+
+    Nothing when it is not forwarded to port 2.
     """
     core.inject(1, data)
     outputs = [o for o in core.take_output() if o.port == 2]

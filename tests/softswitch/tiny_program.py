@@ -236,8 +236,9 @@ class Tiny:
         default: str,
         **more: Any,
     ) -> None:
-        """Add a table of ingress, the first one being where it starts; the default takes no
-        data.
+        """Add a table of ingress, the first one being where it starts.
+
+        The default takes no data.
         """
         pipeline = self.doc["pipelines"][0]
         ids = {action["name"]: action["id"] for action in self.doc["actions"]}

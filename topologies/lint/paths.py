@@ -101,7 +101,7 @@ def _split_by(topology: Topology, island: Mapping[str, int]) -> str | None:
     groups: dict[AbstractSet[int], Host] = {}
     for host in topology.hosts:
         left = frozenset(island[part.switch] for part in host.interfaces if part.switch in island)
-        if left:  # a host at the failed switch alone is lost itself, and that is told of the host
+        if left:  # a host at the failed switch alone is lost itself, and reported as such
             groups.setdefault(left, host)
     for a, here in groups.items():
         for b, there in groups.items():

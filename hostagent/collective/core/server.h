@@ -44,7 +44,7 @@ const char *server_wrong(const struct server_config *config);
 /* Bytes of memory that a server needs, aligned as for any object. */
 size_t server_bytes(const struct server_config *config);
 struct server *server_make(void *memory, const struct server_config *config, const struct server_calls *calls, void *owner);
-/* `marked`: its packet had ECN CE, which its result is to tell. */
+/* `marked`: its packet had ECN CE, which its result is to report. */
 void server_receive(struct server *server, const uint8_t *payload, uint32_t length, int marked, int64_t now_ns);
 const struct server_stats *server_stats_of(const struct server *server);
 

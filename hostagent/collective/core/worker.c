@@ -49,7 +49,7 @@ struct worker {
     uint64_t low;       /* all chunks before this one have results */
     uint64_t sent_end;  /* behind the last chunk that was sent */
     uint64_t cut_end;   /* chunks before this one were sent before the window's last cut */
-    uint64_t looked;    /* best effort: whoever lagged behind others' results before this chunk was repeated */
+    uint64_t looked;    /* best effort: who lagged behind the results of others before this chunk was repeated */
     uint64_t random;
     int64_t armed, heard, raised, answered;
     int64_t limit;      /* how long after `raised` it is silent */

@@ -48,7 +48,7 @@ struct worker_config {
     uint64_t seed;              /* of time-outs' random part */
 };
 
-/* `owner` is whoever runs the worker. `tag`: of the call, as it was begun. */
+/* `owner` runs the worker. `tag`: of the call, as it was begun. */
 struct worker_calls {
     /* A datagram: `length` bytes that stay where they are until the slot's round after the next, then `tail` bytes of any value. */
     void (*send)(void *owner, const uint8_t *payload, uint32_t length, uint32_t tail);

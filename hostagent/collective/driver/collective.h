@@ -45,7 +45,7 @@ struct collective {
 
 void call_put(struct list *list, struct handed *call);
 void call_take_out(struct list *list, struct handed *call);
-/* The call has ended: whoever waits for it hears of it. */
+/* The call has ended: its waiters are notified. */
 void call_end(struct collective *c, struct list *from, struct handed *call, enum collective_end_status status);
 
 extern const struct worker_calls collective_worker_calls;

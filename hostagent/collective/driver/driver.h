@@ -57,7 +57,7 @@ int collective_next(struct collective *c, struct collective_end *end);
 void collective_counters_get(struct collective *c, struct collective_counters *counters);
 /* Ends the thread; calls that are open end as closed. */
 void collective_close(struct collective *c);
-/* Frees it, when it is closed and nobody waits. */
+/* Frees it, when it is closed and has no waiter. */
 void collective_free(struct collective *c);
 
 #endif

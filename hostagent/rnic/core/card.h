@@ -257,7 +257,7 @@ struct migration {
     uint8_t target, target_cause;   /* while it is switching */
     uint8_t found_itself;           /* it is away from its first one for a failure of its own */
     uint8_t fruitless;              /* migrations for time-outs since `una` was `una_then` */
-    uint8_t tellings;               /* how often the peer is still told */
+    uint8_t tellings;               /* how often the peer is still notified */
     uint8_t answers;                /* to probes in a row */
     uint8_t probed;                 /* one is on its way */
     uint64_t una_then;
@@ -267,7 +267,7 @@ struct migration {
     struct rnic_migration_stats stats;
 };
 struct ways {
-    uint64_t repeats;               /* packets sent again: they are numbered anew where paths are chosen */
+    uint64_t repeats;               /* packets sent again: they get new numbers where paths are chosen */
     uint8_t n, last;                /* which one the last packet took */
     uint8_t listed;                 /* it may send now */
     uint8_t ack_lane, cnp_lane;     /* by which these are to leave */
@@ -383,7 +383,7 @@ enum { WAITS_FOR_WINDOW = 0x80 };    /* of qp.wants: in the pace heap until its 
 struct sender_paths {
     struct path_choice choice;
     uint64_t timed_out;              /* what is sent again below this PSN has been reported by its time-out */
-    /* as receiver: packets that came and that no acknowledgement has told of, a ring */
+    /* as receiver: packets that came and that no acknowledgement has reported, a ring */
     uint32_t echo_first, echo_n;
     uint16_t echo_port[PATH_ECHOES];
     uint8_t echo_marked[PATH_ECHOES];
@@ -445,7 +445,7 @@ static inline uint64_t nanoseconds(const struct rnic *r) { return r->config.cc_b
 /* --- lookup.c ---------------------------------------------------------------------------------- */
 int lookup_grow(struct rnic *r, uint32_t more);                  /* room for so many more; 0: no memory */
 void lookup_add(struct qp *qp);                                  /* by its number */
-void lookup_join(struct qp *qp);                                 /* by its peer, instead of whoever had that one */
+void lookup_join(struct qp *qp);                                 /* by its peer, in place of an older one */
 void lookup_remove(struct qp *qp);
 struct qp *qp_find(const struct rnic *r, uint32_t qpn);          /* NULL: there is none */
 struct qp *qp_of_peer(const struct rnic *r, uint32_t peer_ip, uint32_t peer_qpn);
@@ -455,7 +455,7 @@ void qp_free(struct qp *qp);
 struct qp *qp_for_work(struct rnic *r, uint32_t qpn);            /* NULL: there is none, which rnic_error says */
 int early_begin(struct qp *qp);                                  /* selective repeat: room for early packets; 0: no memory */
 void early_end(struct qp *qp);                                   /* none is kept any more */
-void qp_fail(struct qp *qp, enum rnic_failure failure, uint8_t syndrome); /* syndrome: what peers are told from now on, 0: nothing */
+void qp_fail(struct qp *qp, enum rnic_failure failure, uint8_t syndrome); /* syndrome: what peers get from now on, 0: nothing */
 
 /* --- schedule.c -------------------------------------------------------------------------------- */
 void qp_update(struct qp *qp);                                   /* something has changed: may it send? */
@@ -489,8 +489,8 @@ void ways_answer_elsewhere(struct lane *lane);                   /* what stands 
 uint64_t ways_line_rate(const struct qp *qp);                    /* of all its interfaces; 0: one has no limit */
 
 /* A queue pair that chooses its paths, of which there is qp->sender: */
-void ways_arrived(struct qp *qp, const struct inbound *in);      /* as receiver: a request has come, and is to be told of */
-uint32_t ways_echo_bytes(const struct qp *qp, uint32_t room);    /* how long what is told may be within `room`; 0: nothing */
+void ways_arrived(struct qp *qp, const struct inbound *in);      /* as receiver: a request has come, and is to be reported */
+uint32_t ways_echo_bytes(const struct qp *qp, uint32_t room);    /* the length of the report within `room`; 0: nothing */
 void ways_echo(struct qp *qp, uint8_t *at, uint32_t bytes);
 void ways_heard(struct qp *qp, const uint8_t *echo);             /* as sender */
 void ways_acked(struct qp *qp);                                  /* the acknowledgement has been taken */

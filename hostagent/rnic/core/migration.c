@@ -6,7 +6,7 @@
  *     '-----------------------(the user names an alternate; `return_ps`: by itself)------------'
  *
  * Source: InfiniBand Architecture vol. 1, 17.2.8 and 9.2 (BTH's MigReq). Where that leaves room this does as Linux's hfi1 driver: a requester
- * whose retries are used up migrates and counts them anew; M = 1 while ARMED is followed, M = 0 while REARM arms.
+ * whose retries are used up migrates and resets their count; M = 1 while ARMED is followed, M = 0 while REARM arms.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +134,7 @@ static void plan_return(struct qp *qp)
 
 /* --- migrating --------------------------------------------------------------------------------- */
 
-/* What stands to be acknowledged, or to be told, in the list of the line that it had. */
+/* What stands to be acknowledged, or to be reported, in the list of the line that it had. */
 static void answer_anew(struct qp *qp)
 {
     if (qp->ack_wanted || qp->syndrome || linked(&qp->ack))

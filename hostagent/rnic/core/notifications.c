@@ -64,7 +64,7 @@ static void enter(struct notifications *n, uint32_t number)
     *place = number;
 }
 
-/* 0: no memory; what there is stays. */
+/* 0: no memory; the present ones stay. */
 static int grow(struct notifications *n)
 {
     const uint32_t room = n->room ? 2 * n->room : ROWS_FIRST;

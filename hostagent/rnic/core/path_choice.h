@@ -54,7 +54,7 @@ struct path_choice {
     /* PLB */
     uint32_t ev;
     uint32_t marked_rounds;
-    uint64_t heard, marked;      /* packets of this round that the peer has told of */
+    uint64_t heard, marked;      /* packets of this round that the peer has reported */
     uint64_t round_end;          /* PSN */
     uint64_t suspended_until;
     uint64_t moves;              /* how often it has taken another EV */

@@ -3,7 +3,7 @@
  * which can't come any more.
  *
  * A plane's packets are numbered as they leave by it (`order`), and it delivers them in that order: with `come` there and `lost` known to be
- * lost, the first `come + lost` of them are settled. What a probe's answer says is exact, and mends the count.
+ * lost, the first `come + lost` of them are settled. What a probe's answer says is exact, and corrects the count.
  */
 #include "card.h"
 
@@ -35,7 +35,7 @@ void planes_none_out(struct qp *qp)
 }
 
 /* Those of `may` that are given another packet: one on whose way much more waits than on that of others is slow, and holds up what
- * these deliver behind it. Of what came as many may not have been told of as an acknowledgement is for, and as many again are ready there. */
+ * these deliver behind it. Of what came as many may be unreported as an acknowledgement is for, and as many again are ready there. */
 uint32_t planes_quick(const struct qp *qp, uint32_t may)
 {
     const uint64_t more = 2 * (uint64_t)qp->config.ack_every;
@@ -104,7 +104,7 @@ int planes_passed(const struct qp *qp, uint64_t psn)
     return !plane->spread || qp->card->now - qp->sent_at[psn & qp->paths_mask] > plane->trip + plane->spread;
 }
 
-/* It is going to be sent again. Now and then a probe tells how many are lost indeed. */
+/* It is going to be sent again. Now and then a probe shows how many are really lost. */
 void planes_again(struct qp *qp, uint64_t psn)
 {
     struct plane *plane = plane_of(qp, psn);

@@ -311,7 +311,7 @@ static void lose(struct plane *plane, enum rnic_plane_loss why)
     struct rnic *r = qp->card;
     const uint32_t i = number_of(plane);
     if (qp->state != RNIC_READY || (plane->lost && !plane->answers))
-        return; /* the same loss, told once more */
+        return; /* the same loss, reported once more */
     plane->lost_ns = nanoseconds(r);
     if (plane->sent)
         __atomic_store_n(&plane->sent->lost_at, plane->lost_ns, __ATOMIC_RELEASE);
@@ -506,7 +506,7 @@ int planes_settle(const struct qp *qp)
 rnic_time planes_patience(const struct qp *qp) { return qp->config.planes.silence_ps + 2 * qp->trip; }
 
 /* How long ago the newest of what is acknowledged was sent, smoothed: it sets what counts as silence and as missing. What has waited at the
- * peer for something that was missing before it tells nothing. */
+ * peer for something that was missing before it proves nothing. */
 void planes_progress(struct qp *qp, uint64_t before)
 {
     const uint64_t last = qp->una - 1;

@@ -382,7 +382,7 @@ void requester_response(struct qp *qp, const struct inbound *in)
         if (qp->config.reorder_ps && selective(qp) && respond_early(qp, in, psn))
             return;
         qp->stats.dropped++;
-        /* Once a gap; again when the sequence has begun anew without what is missing. */
+        /* Once a gap; again when the sequence has restarted without what is missing. */
         if (!qp->response_gap || (psn <= qp->response_highest && psn - qp->una <= 2)) {
             qp->response_highest = psn;
             responses_missing(qp);

@@ -47,7 +47,7 @@ static int find_moved(struct qp *qp)
         if (end_of(work) <= qp->moved) {
             qp->moved_cursor++;
         } else if (is_read(work)) {
-            /* A request that has had no answer; where some have come, the gap among them tells what is to be asked for again. */
+            /* A request that has had no answer; where some have come, the gap among them shows what to request again. */
             const int unanswered = qp->una < qp->moved || (qp->una == qp->moved && !qp->read_again);
             if (qp->moved == work->first_psn && unanswered && qp->moving >> work->path % n & 1)
                 return 1;

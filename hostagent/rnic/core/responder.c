@@ -368,7 +368,7 @@ static void too_early(struct qp *qp, const struct inbound *in, uint64_t psn)
         return;
     }
     qp->stats.dropped++;
-    /* Once a gap; again when the peer has begun anew and what is missing was lost again. */
+    /* Once a gap; again when the peer has restarted and what is missing was lost again. */
     if (!qp->nak_said || (psn <= qp->gap_highest && (psn - qp->expected <= 2 || qp->gap_highest - psn > 32))) {
         qp->gap_highest = psn;
         qp->nak_said = 1;
@@ -382,7 +382,7 @@ void responder_request(struct qp *qp, const struct inbound *in)
 {
     const uint64_t psn = psn_near(qp->expected, in->psn);
     if (qp->state == RNIC_ERROR) {
-        if (qp->fatal) { /* whoever still asks has not heard of it */
+        if (qp->fatal) { /* a peer that still asks does not know yet */
             qp->syndrome = qp->fatal;
             ack_soon(qp);
         }

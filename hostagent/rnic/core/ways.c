@@ -34,7 +34,7 @@ int ways_begin(struct qp *qp)
             return 0;
         path_begin(&qp->sender->choice, &path, own ^ (uint64_t)qp->config.first_psn << 24 ^ (uint64_t)qp->config.udp_port << 48);
     }
-    if (n <= 1 && !path.kind && (ports_of(qp) == 1 || !qp->slot)) /* nothing could choose, and nobody is to be told */
+    if (n <= 1 && !path.kind && (ports_of(qp) == 1 || !qp->slot)) /* there is no choice, and nothing to report */
         return 1;
     qp->paths = calloc(PATHS_FIRST, 1);
     qp->paths_mask = PATHS_FIRST - 1;
@@ -198,7 +198,7 @@ static uint64_t upcoming(struct qp *qp, int *again)
     return psn;
 }
 
-/* What congestion control says of the next packet; CC_NO_PATH: nothing. Whoever is asked often is told the same. */
+/* What congestion control says of the next packet; CC_NO_PATH: nothing. Repeated calls return the same. */
 static uint32_t chosen_path(const struct qp *qp, uint64_t number, uint32_t usable)
 {
     const uint32_t n = interfaces_of(qp);
@@ -292,7 +292,7 @@ int ways_send_one(struct qp *qp, struct rnic_packet *packet)
     return 1;
 }
 
-/* --- what receiver and sender tell each other of paths -------------------------------------------- */
+/* --- what receiver and sender report to each other of paths -------------------------------------------- */
 
 void ways_arrived(struct qp *qp, const struct inbound *in)
 {
@@ -487,7 +487,7 @@ static int ways_is_lost(const struct qp *qp, uint32_t interface)
     return qp->planes && qp->planes[interface - qp->config.interface].lost;
 }
 
-/* NULL: by none now; whoever lets it send again asks once more. */
+/* NULL: by none now; the event that lets it send again asks once more. */
 static struct lane *answer_by_one(const struct qp *qp, struct link *link, uint8_t *at)
 {
     struct lane *lane = migration_lane(qp);

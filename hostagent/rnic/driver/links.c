@@ -16,7 +16,7 @@ static int is_up(uint32_t flags) { return (flags & IFF_UP) && (flags & IFF_RUNNI
 
 static void link_is(struct rnicd *d, unsigned ifindex, int up)
 {
-    rnic_advance(d->card, rnicd_now(d)); /* it knows no time but what it is told */
+    rnic_advance(d->card, rnicd_now(d)); /* it has no clock of its own */
     for (uint32_t i = 0; i < d->n_lines; i++)
         if (d->lines[i].ifindex == ifindex)
             rnic_set_link(d->card, i, up);

@@ -257,7 +257,7 @@ static void take_frame(void *opaque, const uint8_t *frame, uint32_t length)
 static void keep_event(struct rnicd *d, const struct rnic_event *event)
 {
     if (d->events_tail - d->events_head > d->events_mask)
-        d->events_head++; /* nobody takes them: the oldest goes */
+        d->events_head++; /* they are not read: the oldest goes */
     d->events[d->events_tail++ & d->events_mask] = *event;
     tell(d);
 }
@@ -421,7 +421,7 @@ static int sleep_until(struct rnicd *d, rnic_time due)
         clear(d->wake_fd);
     rnicd_lock(d);
     int status = 0;
-    for (uint32_t i = 0; i < n && !status; i++) /* AF_XDP does not tell that its interface is gone */
+    for (uint32_t i = 0; i < n && !status; i++) /* AF_XDP does not report that its interface is gone */
         status = idle || fds[2 + i].revents & POLLERR ? interface_error(&d->lines[i]) : 0;
     return status;
 }

@@ -38,9 +38,9 @@ struct rnicd {
     uint32_t n_lines;
     uint64_t base_ns;         /* CLOCK_MONOTONIC at time 0 */
     int wake_fd, event_fd;
-    int links_fd;             /* says that a link went up or down; -1: there is one line, and nobody asks */
+    int links_fd;             /* says that a link went up or down; -1: there is one line, so it is not needed */
     atomic_int stopping;
-    pthread_mutex_t next, lock; /* whoever holds `next` is the next to get `lock`: nobody barges in */
+    pthread_mutex_t next, lock; /* the holder of `next` is the next to get `lock`: no barging */
     uint64_t next_id;           /* of work requests */
     struct rnicd_stats stats;
     clockid_t thread_clock;
@@ -61,11 +61,11 @@ int port_take(uint32_t ip, uint16_t port, char *error, size_t error_size);
 
 /* --- links.c: links that go up and down, of a card of several interfaces --- */
 int links_open(struct rnicd *d, char *error, size_t error_size); /* -1: `error` says why */
-void links_read(struct rnicd *d);                                 /* tells the card what is new */
+void links_read(struct rnicd *d);                                 /* reports changes to the card */
 
-/* --- told.c: switches' word on dead ways, which AF_XDP leaves to the kernel --- */
+/* --- told.c: switches' reports of dead ways, which AF_XDP leaves to the kernel --- */
 int told_open(unsigned ifindex, char *error, size_t error_size); /* -1: `error` says why */
-void told_read(struct line *line);                               /* tells the card */
+void told_read(struct line *line);                               /* reports them to the card */
 
 /* --- task.c --- */
 void tasks_event(struct rnicd *d, const struct rnic_event *event);

@@ -33,7 +33,7 @@ static int32_t *path_of(const even *e, int32_t flow)
     return e->flows->path + (int64_t)flow * e->flows->width;
 }
 
-/* Find anew what a flow takes on its path. */
+/* Find again what a flow takes on its path. */
 static void retime(even *e, int32_t flow)
 {
     const int32_t *path = path_of(e, flow);
@@ -165,7 +165,7 @@ static void try_all(even *e, int32_t flow, int32_t node, int32_t hop, double tim
     }
 }
 
-/* Compute anew how fast all connections on a path's arcs are. */
+/* Compute again how fast all connections on a path's arcs are. */
 static void renew(even *e, const int32_t *path)
 {
     for (int32_t hop = 0; hop < e->flows->width && path[hop] != NONE; hop++)
@@ -182,7 +182,7 @@ static int try_flow(even *e, int32_t flow, int32_t connection)
     if (!e->flows->movable[flow] || path[0] == NONE || e->bits[flow] <= 0)
         return 0;
     double before = e->value, rate = e->rate[connection];
-    put(e, flow, -1); /* the others' speeds are theirs without it */
+    put(e, flow, -1); /* the speeds of others without it */
     retime_on(e, path);
     e->time[flow] = 0;
     e->rate[connection] = all_speeds(e, connection);
@@ -264,7 +264,7 @@ static int64_t run(even *e, int32_t connections, double floor, int64_t budget)
         }
         if (slowest == NONE && moves == before)
             break;
-        if (slowest == NONE) { /* whoever could not be helped may be now */
+        if (slowest == NONE) { /* flows that could not be moved may be now */
             memset(stuck, 0, (size_t)connections);
             before = moves;
             continue;

@@ -74,8 +74,9 @@ def info() -> P4Info:
 
 @contextmanager
 def switch(fabric: Topology, facts: TargetFacts = FACTS, limited: bool = True) -> Iterator[Switch]:
-    """Yield the switch with what the controller installs; `limited`: its port has the link's
-    rate.
+    """Yield the switch with what the controller installs.
+
+    `limited`: its port has the link's rate.
     """
     config = CoreConfig(
         cpu_port=255,
@@ -193,8 +194,9 @@ class Use:
         self._bytes_of_trip = self.rate_bps * seconds / 8
 
     def left(self, ticks: int, sent: int, queue: int | None) -> None:
-        """Count a frame that leaves; `queue`: what waits in a counted queue, None if it is in no
-        such.
+        """Count a frame that leaves.
+
+        `queue`: what waits in a counted queue, None if it is in no such.
         """
         d = ticks - self.at
         if d < self._step:
