@@ -84,8 +84,9 @@ def _told_by_plane(entry: TransportFields) -> bool:
 
 
 def _goes_back(entry: TransportFields) -> str:
-    """Return which receiver wants packets in order, and how it treats those after a gap; or
-    nothing.
+    """Return which receiver wants packets in order, and how it treats those after a gap.
+
+    Or nothing, where none does.
     """
     if entry.retransmission == "go-back-n":
         return "go-back-N sends"
