@@ -273,7 +273,7 @@ def test_a_window_that_the_kernel_writes_is_taken_up(
 
 
 def timed_peer(window: int, **config: Any) -> ScriptedPeer:
-    """A peer whose card knows a round trip of 10 us: PSN 0 was acknowledged after that time."""
+    """Return a peer whose card knows a round trip of 10 us, which the first packets took."""
     timed = {"line_rate": more_algorithms.NO_LIMIT, "min_rate": 1}
     limited = {"windowed": windowed(window), "timed": timed}
     peer = ScriptedPeer(congestion_control=limited, timeout_ps=10_000 * US, **config)
