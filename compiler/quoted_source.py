@@ -32,9 +32,15 @@ def with_source(text: str) -> str:
     return shown.removesuffix("\n")
 
 
-@lru_cache(maxsize=16)
 def _lines(file: str) -> list[str]:
     try:
-        return Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+        state = Path(file).stat()
+        return _read(file, state.st_mtime_ns, state.st_size)
     except OSError:
         return []
+
+
+@lru_cache(maxsize=16)
+def _read(file: str, changed_ns: int, size: int) -> list[str]:
+    """Read a file as it was changed last: a notebook compiles the same one again and again."""
+    return Path(file).read_text(encoding="utf-8", errors="replace").splitlines()

@@ -254,7 +254,8 @@ class SweepResult:
         writer.writerows(zip(*columns.values(), strict=True))
         return text.getvalue()
 
-    def _write_parquet(self, path: Path) -> None:
+    def table(self) -> pa.Table:
+        """Return a row for each run: point, seed, parameters, metrics, and why it failed."""
         columns = self._columns()
         arrays = [_array(values) for values in columns.values()]
         about = {
@@ -265,10 +266,12 @@ class SweepResult:
         schema = pa.schema(
             [(name, array.type) for name, array in zip(columns, arrays, strict=True)]
         )
-        table = pa.Table.from_arrays(arrays, schema=schema.with_metadata(about))
+        return pa.Table.from_arrays(arrays, schema=schema.with_metadata(about))
+
+    def _write_parquet(self, path: Path) -> None:
         # Every setting that decides bytes, as simulator.result_tables has them.
         pq.write_table(
-            table, path, version="2.6", compression="zstd", compression_level=3,
+            self.table(), path, version="2.6", compression="zstd", compression_level=3,
             use_dictionary=False, store_schema=False, write_page_checksum=True,
         )  # fmt: skip
 

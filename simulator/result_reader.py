@@ -80,11 +80,14 @@ class ResultFolder:
         """Return how many rows a table has. Raises ResultError for one that is not listed."""
         return int(self._entry(name)["rows"])
 
-    def table(self, name: str, columns: Sequence[str], filters: Any = None) -> pa.Table:
-        """Return columns of a table, after checking the file. Raises ResultError."""
+    def table(
+        self, name: str, columns: Sequence[str] | None = None, filters: Any = None
+    ) -> pa.Table:
+        """Return columns of a table (None: all), after checking the file. Raises ResultError."""
         path = self._checked(name)
         try:
-            return pq.read_table(path, columns=list(columns), filters=filters)
+            names = None if columns is None else list(columns)
+            return pq.read_table(path, columns=names, filters=filters)
         except (pa.ArrowException, OSError, ValueError) as error:
             first = str(error).splitlines()[0]
             raise ResultError(f"{path} can't be read: {first}", _RERUN) from error

@@ -18,6 +18,7 @@ import click
 from observe.errors import UsageError
 from weft import console, full_disk
 from weft.command_line import EXIT_USAGE, Group, as_json, command, flag, refuse
+from weft.our_errors import is_ours
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,7 +31,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "bring a topology up with p4src/fabric.p4 and show on real traffic that it works"),
     "stop": ("weft.stop:stop", "end the run that is up and remove exactly what runs made"),
     "clean": ("weft.stop:clean", "remove what a crashed run left, and nothing else"),
-    "compile": ("weft.compile:run",
+    "compile": ("weft.compile_command:run",
         "compile a P4_16 program to BMv2 JSON, P4Info and machine code"),
     "parity": ("compat.commands.parity:run",
         "run a program on every pairing of {our compiler, p4c} and {our switch, BMv2} there "
@@ -89,9 +90,9 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "corpus": ("compat.commands.corpus:run",
         "every v1model program of a checkout: does it compile, how fast, as with p4c, same "
         "packets"),
-    "sweep": ("weft.sweep:run",
+    "sweep": ("weft.sweep_command:run",
         "run one run file over many parameters and seeds, and say which are the best"),
-    "setup-dask": ("weft.sweep:setup_dask",
+    "setup-dask": ("weft.sweep_command:setup_dask",
         "install Dask, which `weft sweep --scheduler` and its workers need"),
     "setup-torch": ("weft.torch_setup:setup",
         "install PyTorch, which the ranks of `weft train` run"),
@@ -134,13 +135,6 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 """The commands as help shows them: what one needs first comes first."""
 
 _ALIASES = {"run": "run-topo"}
-
-# An exception of a class made here is a message for the user; any other one is a bug.
-_OUR_PACKAGES = frozenset(
-    {"weft", "labs", "emulation", "simulator", "controller", "hostagent", "topologies"}
-    | {"compat", "experiments", "observe", "mechanisms", "workloads"}
-    | {"softswitch", "compiler", "protocols"}
-)
 
 # Of OSErrors that name a file, those that say something about the user's machine.
 _USERS_FILES = frozenset(
@@ -280,7 +274,7 @@ def uninstall(yes: bool, dry_run: bool, as_json: bool) -> int:
 
 def report(error: Exception) -> int:
     """Say what ended a command, in a line; of a bug also where its trace is. Returns its code."""
-    if _is_ours(error):
+    if is_ours(error):
         console.report(error)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     if full := full_disk.said_of(error):
@@ -309,10 +303,6 @@ def _drop_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _is_ours(error: Exception) -> bool:
-    return any(kind.__module__.partition(".")[0] in _OUR_PACKAGES for kind in type(error).__mro__)
 
 
 def _log_traceback(error: Exception) -> Path | None:

@@ -142,8 +142,8 @@ def _list(as_json: bool) -> None:
     if as_json:
         print(json.dumps([{"name": r.name, "description": r.description} for r in runs]))
         return
-    rows = [(r.name, str(len(r.topology.hosts)), r.description) for r in runs]
-    console.table(("name", "hosts", "what it is"), rows, right=("hosts",))
+    lines = [(r.name, str(len(r.topology.hosts)), r.description) for r in runs]
+    console.table(("name", "hosts", "what it is"), lines, right=("hosts",))
 
 
 def _compiling(loaded: RunFile, quiet: bool) -> Callable[[Path], Compiled]:
@@ -216,10 +216,11 @@ def _print(simulation: Simulation, outcome: Outcome, out: Path, wall_s: float) -
         f"results: {out}    figures: weft plot {out}"
     )
     times = FlowTimes.of(simulation.traffic, outcome.end)
-    console.table(("what", "result"), list(_rows(summary, times)), title=title, caption=caption)
+    console.table(("what", "result"), list(rows(summary, times)), title=title, caption=caption)
 
 
-def _rows(summary: dict[str, Any], times: FlowTimes) -> Iterator[tuple[str, str]]:
+def rows(summary: dict[str, Any], times: FlowTimes) -> Iterator[tuple[str, str]]:
+    """Yield what a run came to, a line of the table each."""
     end, flows, messages = summary["end"], summary["flows"], summary["messages"]
     why = {"until": "", "done": ", everything done", "idle": ", nothing left to happen"}
     yield "virtual time", show_time(end["now_ps"]) + why.get(end["reason"], ", interrupted")

@@ -10,7 +10,7 @@ import pytest
 
 from weft import cli
 from weft.cli import _COMMANDS, _GROUPS, _WEFT
-from weft.compile import run as compile_command
+from weft.compile_command import run as compile_command
 
 
 def test_every_command_is_in_one_group_of_help() -> None:

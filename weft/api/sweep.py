@@ -1,0 +1,263 @@
+"""One run over many parameters and seeds, on all processors: tables, medians and a figure."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.api import html
+from weft.api import progress as bars
+from weft.api.errors import Interrupted, WeftError, plainly
+from weft.api.result import Result, as_pandas
+from weft.api.simulate import Run, until_ps
+from weft.api.values import plain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from experiments import api, sweep_result
+    from experiments.statistics import Estimate
+    from experiments.sweep import Progress
+    from experiments.sweep_result import PointResult
+
+Measure = Callable[[Result], Mapping[str, float | int | None]]
+"""Makes numbers of a run: names and values."""
+
+_SHOWN_ROWS = 60
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SweepResult:
+    """All runs of a sweep. `raw` is the `experiments.sweep_result.SweepResult` below.
+
+    `shown`: the metrics that were asked for; the table has no others.
+    """
+
+    raw: sweep_result.SweepResult
+    shown: tuple[str, ...]
+
+    def table(self) -> pa.Table:
+        """Return a row for each run: point, seed, parameters, metrics, and why it failed."""
+        table = self.raw.table()
+        unwanted = [name for name in self.raw.metrics if name not in self.shown]
+        return table.drop_columns([name for name in unwanted if name in table.column_names])
+
+    def pandas(self) -> Any:
+        """Return `table()` as a pandas.DataFrame. Raises MissingPackageError."""
+        return as_pandas(self.table())
+
+    @property
+    def points(self) -> tuple[PointResult, ...]:
+        """The points: `.parameters`, `.medians` and `.runs` of each."""
+        return self.raw.points
+
+    @property
+    def best(self) -> PointResult | None:
+        """The best point that keeps to every bound; None without a goal, or where there is none."""
+        return self.raw.best()
+
+    @plainly
+    def estimate(self, metric: str, point: int = 0) -> Estimate:
+        """Return a metric's median over the seeds of a point, with its 95 % interval.
+
+        From six seeds on the interval is by ranks, with fewer it assumes a normal distribution.
+        Raises WeftError for an unknown metric or point.
+        """
+        from experiments.statistics import Estimate
+        from topologies.errors import did_you_mean
+
+        if metric not in self.raw.metrics:
+            known = self.raw.metrics
+            hint = did_you_mean(metric, known) or f": there is {', '.join(known)}"
+            raise WeftError(f"no metric {metric!r} was measured{hint}")
+        for each in self.points:
+            if each.number == point:
+                good = [run.metrics.get(metric) for run in each.runs if not run.failure]
+                return Estimate.of(good, self.raw.units[metric])
+        raise WeftError(f"no point {point}: they count from 0 to {len(self.raw.spec.points) - 1}")
+
+    @plainly
+    def plot(self, metric: str | None = None, *, x: str | None = None) -> html.Picture:
+        """Draw a metric (the first one) over a parameter (the first one), with 95 % intervals.
+
+        The other parameters' values are a line each. Raises WeftError for unknown names, and for
+        more lines than can be told apart.
+        """
+        from experiments.drawing import drawing
+        from weft.api.sweep_figure import draw
+
+        with tempfile.TemporaryDirectory(prefix="weft-plot-") as scratch:
+            path = Path(scratch) / "sweep.png"
+            with drawing(path, self._caption()) as figure:
+                draw(self, figure, metric or self.shown[0], x)
+            return html.Picture(path.read_bytes(), "png", f"{metric or self.shown[0]} of a sweep")
+
+    @plainly
+    def write(self, folder: str | Path) -> Path:
+        """Write what `weft sweep --out` writes: results.json, .csv and .parquet, and best.yaml."""
+        self.raw.write(folder)
+        return Path(folder)
+
+    def _caption(self) -> str:
+        seeds = ", ".join(dict.fromkeys(str(run.seed) for run in self.raw.runs))
+        return f"runtime simulator, virtual time, time_scale 1, seeds {seeds}"
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return columns and rows to look at: a point each, medians and intervals."""
+        paths = list(self.raw.spec.parameters)
+        rows = []
+        for each in self.points[:_SHOWN_ROWS]:
+            cells = [value_text(each.parameters.get(path)) for path in paths]
+            if each.failures:
+                rows.append([*cells, f"FAILED: {each.failures[0].failure}"])
+            else:
+                rows.append([*cells, *(self._cell(name, each.number) for name in self.shown)])
+        columns = [*paths, *self.shown]
+        return columns, [[*row, *[""] * (len(columns) - len(row))] for row in rows]
+
+    def _cell(self, metric: str, point: int) -> str:
+        from weft.sweep_command import show_value
+
+        found = self.estimate(metric, point)
+        ends = [show_value(end, found.unit) for end in (found.low, found.high) if end is not None]
+        return show_value(found.median, found.unit) + (f" [{', '.join(ends)}]" if ends else "")
+
+    def _note(self) -> str:
+        more = len(self.points) - _SHOWN_ROWS
+        rest = f"; {more} more points in .table()" if more > 0 else ""
+        return f"median [95 % interval]; {self._caption()}{rest}"
+
+    def __repr__(self) -> str:
+        columns, rows = self._cells()
+        return html.text([columns, *rows], title=self.raw.spec.name, caption=self._note())
+
+    def _repr_html_(self) -> str:
+        columns, rows = self._cells()
+        return html.table(columns, rows, title=self.raw.spec.name, caption=self._note())
+
+
+@plainly
+def sweep(
+    run: Run,
+    vary: Mapping[str, Any] | None = None,
+    *,
+    seeds: Sequence[int] = (),
+    measure: Sequence[str] | Measure = ("goodput", "fct_p50", "fct_p99", "peak_queue"),
+    maximise: str | None = None,
+    minimise: str | None = None,
+    subject_to: Sequence[str] = (),
+    until: str | None = None,
+    processes: int | None = None,
+    progress: bars.Wanted = None,
+) -> SweepResult:
+    """Simulate a run with every combination of parameters and every seed.
+
+    Args:
+        run: as `simulate` takes it.
+        vary: values by dotted path: {"transport.window": [64, 256]}; also a range, as a sweep file
+            has it: {"from": "1us", "to": "1ms", "steps": 5, "scale": "log"} (docs/sweep.md).
+        seeds: what is random is drawn anew with each; six give an interval by ranks.
+        measure: names of metrics (`weft sweep --list-metrics`), or a function that makes numbers of
+            a `Result`: lambda r: {"p99": ...}. It may be one of a notebook's cell.
+        maximise, minimise: the metric that the best point has most or least of.
+        subject_to: what the best point has to keep to, such as "peak_queue <= 2MB".
+        until: the virtual time at which every run ends.
+        processes: so many at once; one a processor without it.
+        progress: as `simulate` takes it.
+
+    Raises:
+        InputError, WeftError: for what can't be used, and where every run failed.
+        Interrupted: on Ctrl-C; its `.result` has the runs that were done by then.
+    """
+    from experiments import sweep as sweeps
+
+    content = _content(run, vary, seeds, maximise, minimise, subject_to)
+    function, names = _measured(measure)
+    if names:
+        content["metrics"] = names
+    spec = sweeps.SweepSpec.of(content, name=_name(run))
+    if until is not None:
+        until_ps(until)  # what is wrong with it is found here
+        spec = replace(spec, mapping={**spec.mapping, "until": until})
+    with bars.shown(progress) as show:
+        raw = sweeps.run(
+            spec,
+            workers=processes,
+            measure=None if function is None else _Measuring(function),
+            tell=_telling(show),
+        )
+    if raw.runs and len(raw.failures) == len(raw.runs):
+        raise WeftError(f"every run failed: {raw.failures[0].failure}")
+    own = tuple(dict.fromkeys(name for each in raw.runs for name in each.units))
+    goal = [name for name in (maximise, minimise) if name]
+    shown = tuple(dict.fromkeys([*(names or own), *goal]))
+    result = SweepResult(raw, shown or raw.metrics)
+    if raw.interrupted:
+        of = len(spec.points) * len(spec.seeds)
+        raise Interrupted(f"{len(raw.runs)} of {of} runs are done", result)
+    return result
+
+
+def _content(
+    run: Run,
+    vary: Mapping[str, Any] | None,
+    seeds: Sequence[int],
+    maximise: str | None,
+    minimise: str | None,
+    subject_to: Sequence[str],
+) -> dict[str, Any]:
+    """Return the sweep as its file would have it. Raises WeftError."""
+    if maximise is not None and minimise is not None:
+        raise WeftError("maximise and minimise exclude each other: give one of them")
+    if isinstance(vary, str) or not isinstance(vary, Mapping | None):
+        raise WeftError('vary: a dict of lists, such as {"transport.window": [64, 256]}')
+    content: dict[str, Any] = {"run": plain(run) if isinstance(run, Mapping) else str(run)}
+    content["vary"] = plain(vary or {})
+    if seeds:
+        content["seeds"] = plain(list(seeds))
+    for goal, metric in (("maximise", maximise), ("minimise", minimise)):
+        if metric is not None:
+            content["objective"] = {goal: metric}
+    if subject_to:
+        content["subject_to"] = [subject_to] if isinstance(subject_to, str) else list(subject_to)
+    return content
+
+
+def _measured(measure: Sequence[str] | Measure) -> tuple[Measure | None, list[str]]:
+    """Return the function, or the names of metrics."""
+    if callable(measure):
+        return measure, []
+    return None, [measure] if isinstance(measure, str) else list(measure)
+
+
+def _name(run: Run) -> str:
+    return "sweep" if isinstance(run, Mapping) else Path(run).stem
+
+
+class _Measuring:
+    """Lets the caller's function have the `Result` of a run; it may be a closure, since we fork."""
+
+    def __init__(self, function: Measure) -> None:
+        self._function = function
+        self.__code__ = getattr(function, "__code__", None)  # for who says where it went wrong
+
+    def __call__(self, run: api.Run) -> Mapping[str, float | int | None]:
+        return self._function(Result(run.folder, run.summary))
+
+
+def _telling(show: bars.Show) -> Callable[[Progress], None]:
+    def tell(progress: Progress) -> None:
+        failed = f", {progress.failed} failed" if progress.failed else ""
+        share = progress.played / max(1, progress.runs)
+        show(share, f"{progress.played} of {progress.runs} runs{failed}")
+
+    return tell
+
+
+def value_text(value: Any) -> str:
+    """Return a parameter's value as a table shows it."""
+    return value if isinstance(value, str) else json.dumps(value)
