@@ -20,7 +20,7 @@ RUNTIME ?=
 # More arguments for pytest or a lab, for example: make test ARGS='-k compiler'
 ARGS ?=
 
-.PHONY: help setup run-topo lab test test-long bench lint doctor readme uninstall setup-p4rt-shell setup-dask setup-torch stop clean
+.PHONY: help setup run-topo lab test test-long bench lint doctor readme uninstall setup-p4rt-shell setup-dask setup-notebook setup-torch stop clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,7 @@ test: setup lint ## lint, then the tests (those that need root only as root); AR
 
 test-long: setup ## the long ones: sanitizers, random programs, beside p4c and BMv2; ARGS='-k name'
 	@$(BIN)/weft setup-dask || echo "no Dask: its tests are left out"
+	@$(BIN)/weft setup-notebook || echo "no Jupyter: its tests are left out"
 	@$(BIN)/weft setup-p4rt-shell || echo "no p4runtime-shell: its tests are left out"
 	@$(BIN)/python tests/run.py --long $(ARGS)
 
@@ -67,6 +68,9 @@ setup-p4rt-shell: setup ## install p4runtime-shell, which the prompt's p4rt-shel
 
 setup-dask: setup ## install Dask, which `weft sweep --scheduler` and its workers need
 	@$(BIN)/weft setup-dask
+
+setup-notebook: setup ## install Jupyter and pandas, for `weft notebook`
+	@$(BIN)/weft setup-notebook
 
 setup-torch: setup ## install PyTorch (its CPU build), which the ranks of `weft train` run
 	@$(BIN)/weft setup-torch

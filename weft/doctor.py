@@ -32,6 +32,7 @@ VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.lock"
 DASK_LOCK = ROOT / "setup" / "dask.lock"
 TORCH_LOCK = ROOT / "setup" / "torch.lock"
+NOTEBOOK_LOCK = ROOT / "setup" / "notebook.lock"
 _SETUP = "make setup"
 _AS_ROOT = "run as root: sudo make doctor"
 _TOOL_TIMEOUT_S = 30.0
@@ -42,6 +43,7 @@ _LINKS = "link emulation by the kernel"
 _REFERENCE = "comparison with the reference"
 _SWEEPS = "sweeps on many machines"
 _TRAINING = "training jobs"
+_NOTEBOOKS = "notebooks"
 _COMMAND = "the command line"
 
 
@@ -304,6 +306,20 @@ def check_dask() -> list[Check]:
     return [Check("Dask", state, detail, cost, "make setup-dask", part=_SWEEPS)]
 
 
+def check_notebook() -> list[Check]:
+    """Whether Jupyter and pandas are there in the versions of their lock file."""
+    pins = parse_lock(NOTEBOOK_LOCK.read_text())
+    differences = lock_differences(pins, installed_packages(_python()))
+    if not differences:
+        return [Check("Jupyter, pandas", "ok", f"{len(pins)} packages", part=_NOTEBOOKS)]
+    state: State = "missing" if "no jupyterlab" in differences else "degraded"
+    detail = "not installed" if state == "missing" else ", ".join(differences[:3])
+    cost = "no weft notebook, no tables for pandas"
+    return [
+        Check("Jupyter, pandas", state, detail, cost, "make setup-notebook", part=_NOTEBOOKS)
+    ]
+
+
 def check_torch() -> list[Check]:
     """Check whether PyTorch is there in the versions of its lock file, and can be imported."""
     pins = parse_lock(TORCH_LOCK.read_text())
@@ -435,7 +451,7 @@ def check_launcher() -> list[Check]:
 CHECKS: tuple[Callable[[], list[Check]], ...] = (
     check_root, check_mininet, check_python_packages, check_switch_core,
     check_programs, check_kernel, check_bpf_mount, check_endpoint, check_ebpf, check_dask,
-    check_torch, check_launcher,
+    check_torch, check_notebook, check_launcher,
 )  # fmt: skip
 
 

@@ -246,7 +246,9 @@ class _Measuring:
         self.__code__ = getattr(function, "__code__", None)  # for who says where it went wrong
 
     def __call__(self, run: api.Run) -> Mapping[str, float | int | None]:
-        return self._function(Result(run.folder, run.summary))
+        found = self._function(Result(run.folder, run.summary))
+        # numpy's numbers, which tables are full of, as Python's; what is none is told further on
+        return {k: plain(v) for k, v in found.items()} if isinstance(found, Mapping) else found
 
 
 def _telling(show: bars.Show) -> Callable[[Progress], None]:
