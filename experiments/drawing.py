@@ -23,11 +23,19 @@ WIDTH, HEIGHT = 9.0, 4.6  # inches
 DPI = 150
 
 
-def use_style() -> None:
-    """Give matplotlib the style, and a backend that needs no screen."""
+def use_no_screen() -> None:
+    """Give matplotlib a backend that needs no screen; a notebook's needs none, and stays."""
     import matplotlib as mpl  # heavy, and only pictures need it
 
-    mpl.use("Agg")
+    if "inline" not in (mpl.get_backend(auto_select=False) or ""):
+        mpl.use("Agg")
+
+
+def use_style() -> None:
+    """Give matplotlib the style, and a backend that needs no screen."""
+    import matplotlib as mpl  # as above
+
+    use_no_screen()
     mpl.rcParams.update(
         {
             "svg.hashsalt": "weft",

@@ -315,9 +315,7 @@ def check_notebook() -> list[Check]:
     state: State = "missing" if "no jupyterlab" in differences else "degraded"
     detail = "not installed" if state == "missing" else ", ".join(differences[:3])
     cost = "no weft notebook, no tables for pandas"
-    return [
-        Check("Jupyter, pandas", state, detail, cost, "make setup-notebook", part=_NOTEBOOKS)
-    ]
+    return [Check("Jupyter, pandas", state, detail, cost, "make setup-notebook", part=_NOTEBOOKS)]
 
 
 def check_torch() -> list[Check]:

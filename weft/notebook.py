@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from observe.errors import UsageError
 from topologies.errors import did_you_mean
@@ -33,7 +34,7 @@ class JupyterMissingError(Exception):
 @command("""
     examples:
       weft notebook                     all of them, in Jupyter Lab
-      weft notebook ecmp-collisions     begin with this one
+      weft notebook 02-ecmp-collisions   begin with this one
       weft notebook --list
     """)
 @argument("name", required=False, help="the notebook to begin with")
@@ -56,6 +57,10 @@ def run(name: str | None, listing: bool, folder: Path) -> int:
     words = [sys.executable, "-m", "jupyterlab", f"{name}.ipynb" if name else "."]
     if os.geteuid() == 0:
         words.append("--allow-root")
+    return _become(words, folder)
+
+
+def _become(words: list[str], folder: Path) -> NoReturn:
     os.chdir(folder)
     sys.stdout.flush()
     os.execv(words[0], words)

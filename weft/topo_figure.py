@@ -11,6 +11,7 @@ from matplotlib import pyplot
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from experiments.drawing import use_no_screen
 from topologies.layout import Layout, Place, place, row_title
 from topologies.model import PS_PER_METRE
 from topologies.oversubscription import tiers
@@ -41,7 +42,7 @@ def draw(topology: Topology, paths: list[Path]) -> None:
 
     The same topology gives the same file. Raises OSError where a file can't be written.
     """
-    mpl.use("Agg")
+    use_no_screen()
     mpl.rcParams["svg.hashsalt"] = "weft"
     mpl.rcParams["svg.fonttype"] = "none"  # text stays text: to search, and a third of the size
     layout = place(topology)

@@ -7,7 +7,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[\w.+-]+\Z")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program:
     """A compiled program: BMv2 JSON, P4Info and machine code, which is in the cache.
 
-    `warnings`: as the compiler prints them, each with its line of the program below it.
+    `source`: its text, without what it includes. `warnings`: as the compiler prints them, each with
+    its line of the program below it.
     """
 
     name: str
-    compiled: CompiledProgram = field(repr=False)
-    warnings: tuple[str, ...] = field(default=(), repr=False)
+    source: str
+    compiled: CompiledProgram
+    warnings: tuple[str, ...] = ()
 
     @property
     def json(self) -> str:
@@ -107,6 +109,7 @@ def compile(
         CompileError: with everything that is wrong; its message has file, line and column of
             each, and the line with a mark below it.
     """
+    from controller.program import CompiledProgram
     from softswitch.program_cache import Job
 
     if isinstance(defines, str):
@@ -124,13 +127,9 @@ def compile(
         job = Job(path, folders, tuple(defines), diagnostics=tuple(diagnostics))
         compiled = _compiled(job, shown)
         warnings = tuple(_quoted(text, path, shown) for text in compiled.warnings)
-    return _program(compiled, Path(shown), warnings)
-
-
-def _program(compiled: Compiled, path: Path, warnings: tuple[str, ...]) -> Program:
-    from controller.program import CompiledProgram
-
-    return Program(path.name, CompiledProgram.of(compiled, path), warnings)
+        text = path.read_text(encoding="utf-8", errors="replace")
+    made = CompiledProgram.of(compiled, Path(shown))
+    return Program(made.name, text, made, warnings)
 
 
 def _compiled(job: Job, shown: str) -> Compiled:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.api import html
 from weft.api.errors import MissingPackageError, WeftError, plainly
+from weft.api.figures import own_style
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,7 +157,7 @@ class Result:
             there = did_you_mean(what, TOPICS) or f": there is {', '.join(TOPICS)}"
             raise WeftError(f"no topic {what!r} to plot{there}")
         drawn = Pictures()
-        with tempfile.TemporaryDirectory(prefix="weft-plot-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="weft-plot-") as scratch, own_style():
             for topic in TOPICS if what is None else (what,):
                 path = Path(scratch) / f"{topic}.png"
                 try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weft.api import html
 from weft.api import progress as bars
 from weft.api.errors import Interrupted, WeftError, plainly
+from weft.api.figures import own_style
 from weft.api.result import Result, as_pandas
 from weft.api.simulate import Run, until_ps
 from weft.api.values import plain
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 Measure = Callable[[Result], Mapping[str, float | int | None]]
 """Makes numbers of a run: names and values."""
+
+Vary = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+"""Values by dotted path, of which every combination is a point; or a list of points."""
 
 _SHOWN_ROWS = 60
 
@@ -92,7 +96,7 @@ class SweepResult:
 
         with tempfile.TemporaryDirectory(prefix="weft-plot-") as scratch:
             path = Path(scratch) / "sweep.png"
-            with drawing(path, self._caption()) as figure:
+            with own_style(), drawing(path, self._caption()) as figure:
                 draw(self, figure, metric or self.shown[0], x)
             return html.Picture(path.read_bytes(), "png", f"{metric or self.shown[0]} of a sweep")
 
@@ -143,7 +147,7 @@ class SweepResult:
 @plainly
 def sweep(
     run: Run,
-    vary: Mapping[str, Any] | None = None,
+    vary: Vary = None,
     *,
     seeds: Sequence[int] = (),
     measure: Sequence[str] | Measure = ("goodput", "fct_p50", "fct_p99", "peak_queue"),
@@ -159,7 +163,8 @@ def sweep(
     Args:
         run: as `simulate` takes it.
         vary: values by dotted path: {"transport.window": [64, 256]}; also a range, as a sweep file
-            has it: {"from": "1us", "to": "1ms", "steps": 5, "scale": "log"} (docs/sweep.md).
+            has it: {"from": "1us", "to": "1ms", "steps": 5, "scale": "log"} (docs/sweep.md). Or a
+            list of points, where not every combination makes sense.
         seeds: what is random is drawn anew with each; six give an interval by ranks.
         measure: names of metrics (`weft sweep --list-metrics`), or a function that makes numbers of
             a `Result`: lambda r: {"p99": ...}. It may be one of a notebook's cell.
@@ -204,7 +209,7 @@ def sweep(
 
 def _content(
     run: Run,
-    vary: Mapping[str, Any] | None,
+    vary: Vary,
     seeds: Sequence[int],
     maximise: str | None,
     minimise: str | None,
@@ -213,10 +218,15 @@ def _content(
     """Return the sweep as its file would have it. Raises WeftError."""
     if maximise is not None and minimise is not None:
         raise WeftError("maximise and minimise exclude each other: give one of them")
-    if isinstance(vary, str) or not isinstance(vary, Mapping | None):
-        raise WeftError('vary: a dict of lists, such as {"transport.window": [64, 256]}')
     content: dict[str, Any] = {"run": plain(run) if isinstance(run, Mapping) else str(run)}
-    content["vary"] = plain(vary or {})
+    if vary is None or isinstance(vary, Mapping):
+        content["vary"] = plain(vary or {})
+    elif isinstance(vary, list | tuple) and all(isinstance(each, Mapping) for each in vary):
+        content["points"] = plain(vary)
+    else:
+        raise WeftError(
+            'vary: a dict of lists, such as {"transport.window": [64, 256]}, or a list of dicts'
+        )
     if seeds:
         content["seeds"] = plain(list(seeds))
     for goal, metric in (("maximise", maximise), ("minimise", minimise)):

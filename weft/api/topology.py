@@ -11,6 +11,7 @@ import yaml
 
 from weft.api import html
 from weft.api.errors import WeftError, plainly
+from weft.api.figures import own_style
 from weft.api.values import plain
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ class Topology:
 
         with tempfile.TemporaryDirectory(prefix="weft-topo-") as scratch:
             drawn = Path(scratch) / "topology.svg"
-            draw(self.model, [drawn] if path is None else [drawn, Path(path)])
+            with own_style():
+                draw(self.model, [drawn] if path is None else [drawn, Path(path)])
             return html.Picture(drawn.read_bytes(), "svg", f"topology {self.name}")
 
     def save(self, path: str | Path) -> Path:
