@@ -34,7 +34,7 @@ class JupyterMissingError(Exception):
 @command("""
     examples:
       weft notebook                     all of them, in Jupyter Lab
-      weft notebook 02-ecmp-collisions   begin with this one
+      weft notebook 02                  begin with this one: a name, or how it begins
       weft notebook --list
     """)
 @argument("name", required=False, help="the notebook to begin with")
@@ -47,9 +47,7 @@ def run(name: str | None, listing: bool, folder: Path) -> int:
         for each, about in described().items():
             print(f"{each:24}  {about}")
         return 0
-    if name is not None and name not in available():
-        hint = did_you_mean(name, available()) or f": there is {', '.join(available())}"
-        raise UsageError(f"notebook: no notebook {name!r}{hint}")
+    name = None if name is None else chosen(name)
     if not JUPYTER.is_ready():
         raise JupyterMissingError("weft notebook needs Jupyter")
     for path in copied(folder):
@@ -69,6 +67,16 @@ def _become(words: list[str], folder: Path) -> NoReturn:
 def available() -> tuple[str, ...]:
     """Return the names of the notebooks, in the order in which to read them."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.ipynb")))
+
+
+def chosen(given: str) -> str:
+    """Return the notebook that is called so, or begins so. Raises UsageError."""
+    name = given.removesuffix(".ipynb")
+    found = [each for each in available() if each.startswith(name) or each[3:].startswith(name)]
+    if len(found) != 1:
+        hint = did_you_mean(name, available()) or f": there is {', '.join(available())}"
+        raise UsageError(f"notebook: no notebook {given!r}{hint}")
+    return found[0]
 
 
 def described() -> dict[str, str]:

@@ -178,7 +178,9 @@ def sweep(
         InputError, WeftError: for what can't be used, and where every run failed.
         Interrupted: on Ctrl-C; its `.result` has the runs that were done by then.
     """
+    from controller.program import CompiledProgram
     from experiments import sweep as sweeps
+    from softswitch.program_cache import compile_program
 
     content = _content(run, vary, seeds, maximise, minimise, subject_to)
     function, names = _measured(measure)
@@ -189,8 +191,11 @@ def sweep(
         until_ps(until)  # what is wrong with it is found here
         spec = replace(spec, mapping={**spec.mapping, "until": until})
     with bars.shown(progress) as show:
+        show(None, f"compile {spec.program.name}")
+        made = compile_program(sweeps.program_job(spec))
         raw = sweeps.run(
             spec,
+            program=CompiledProgram.of(made, spec.program),
             workers=processes,
             measure=None if function is None else _Measuring(function),
             tell=_telling(show),
