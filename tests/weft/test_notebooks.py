@@ -1,4 +1,4 @@
-"""The notebooks: their cells run, in IPython and in a kernel of Jupyter's; `%%p4`, and the command."""
+"""The notebooks: their cells run, in IPython and in a kernel of Jupyter's; `%%p4`; the command."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_packages_that_cannot_be_installed_say_what_pip_said(
     packages = locked_packages.LockedPackages(lock, "Some", "make some")
     assert not packages.is_ready()
     with pytest.raises(
-        locked_packages.PackagesError, match="Some can't be installed: .*\n?.*no-such"
+        locked_packages.PackagesError, match=r"Some can't be installed: .*\n?.*no-such"
     ):
         packages.ensure()
 

@@ -1,4 +1,4 @@
-"""docs/python.md: its snippets run one after the other, as they stand; so does docs/results.md's."""
+"""docs/python.md: its snippets run one after the other, as they stand; and docs/results.md's."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def test_a_sweep_knows_its_best_and_draws_it(tmp_path: Path) -> None:
     assert found.plot("fct_max", x="topology.hosts").ending == "png"
     assert (found.write(tmp_path / "out") / "best.yaml").is_file()
     with pytest.raises(
-        weft.WeftError, match="no parameter 'topology.host' was varied; did you mean"
+        weft.WeftError, match=r"no parameter 'topology\.host' was varied; did you mean"
     ):
         found.plot(x="topology.host")
     with pytest.raises(weft.WeftError, match="no metric 'goodputs' was measured; did you mean"):
