@@ -21,18 +21,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weft.api.errors import (
+    from experiments.interactive.errors import (
         CompileError,
         InputError,
         Interrupted,
         MissingPackageError,
         WeftError,
     )
-    from weft.api.program import Program, compile
+    from experiments.interactive.program import Program, compile
+    from experiments.interactive.sweep_result import SweepResult
+    from experiments.interactive.switch import Sent, Switch
     from weft.api.result import Result
     from weft.api.simulate import simulate
-    from weft.api.sweep import SweepResult, sweep
-    from weft.api.switch import Sent, Switch
+    from weft.api.sweep import sweep
     from weft.api.topology import Topology
 
 __all__ = [
@@ -53,27 +54,27 @@ __all__ = [
 ]
 
 _HOME = {
-    "CompileError": "errors",
-    "InputError": "errors",
-    "Interrupted": "errors",
-    "MissingPackageError": "errors",
-    "WeftError": "errors",
-    "Program": "program",
-    "compile": "program",
-    "Result": "result",
-    "simulate": "simulate",
-    "SweepResult": "sweep",
-    "sweep": "sweep",
-    "Sent": "switch",
-    "Switch": "switch",
-    "Topology": "topology",
+    "CompileError": "experiments.interactive.errors",
+    "InputError": "experiments.interactive.errors",
+    "Interrupted": "experiments.interactive.errors",
+    "MissingPackageError": "experiments.interactive.errors",
+    "WeftError": "experiments.interactive.errors",
+    "Program": "experiments.interactive.program",
+    "compile": "experiments.interactive.program",
+    "Result": "weft.api.result",
+    "simulate": "weft.api.simulate",
+    "SweepResult": "experiments.interactive.sweep_result",
+    "sweep": "weft.api.sweep",
+    "Sent": "experiments.interactive.switch",
+    "Switch": "experiments.interactive.switch",
+    "Topology": "weft.api.topology",
 }
 
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first asked for."""
     if name in _HOME:
-        found = getattr(import_module(f"weft.api.{_HOME[name]}"), name)
+        found = getattr(import_module(_HOME[name]), name)
         globals()[name] = found
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import click
 
+from experiments.our_errors import is_ours
 from observe.errors import UsageError
 from weft import console, full_disk
 from weft.command_line import EXIT_USAGE, Group, as_json, command, flag, refuse
-from weft.our_errors import is_ours
 
 ROOT = Path(__file__).resolve().parent.parent
 

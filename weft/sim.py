@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from experiments.value_words import show_time
 from mechanisms.registry import all_counters
 from mechanisms.switch_programs import choose, compile_for
 from observe.errors import UsageError
@@ -34,7 +35,6 @@ _HOSTS_BY_NAME = 8
 _TIME = " ns"
 """How the name of a counter ends that is a time."""
 _ALMOST = 0.99  # of the goodput: the rate over the whole run is said where it is less
-_UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
 
 
 @command("""
@@ -194,14 +194,6 @@ def _progress(simulation: Simulation, *, quiet: bool) -> Iterator[Callable[[Prog
             draw(share, f"{show_time(progress.now_ps)}{of}, {rate:.2f} M hops/s")
 
         yield tell
-
-
-def show_time(ps: int) -> str:
-    """Format a time in its most readable unit."""
-    for unit, name in _UNITS:
-        if abs(ps) >= unit:
-            return f"{ps / unit:.4g} {name}"
-    return f"{ps} ps"
 
 
 def _print(simulation: Simulation, outcome: Outcome, out: Path, wall_s: float) -> None:

@@ -29,10 +29,10 @@ from experiments.sweep import (
 from experiments.sweep import run as sweep
 from experiments.sweep_metrics import METRICS
 from experiments.sweep_result import LOG, make_folder
+from experiments.value_words import show_value
 from observe.errors import UsageError
 from weft import console, dask_setup, run_options
 from weft.command_line import argument, as_json, command, flag, option
-from weft.sim import show_time
 
 RESULTS = Path("build/sweep")
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
@@ -43,12 +43,6 @@ _MOST_FAILURES = 10
 _METHODS = ("random", "latin-hypercube")
 # Metrics that the table shows if nobody says which; the files have all.
 _SHOWN = ("goodput", "peak_queue", "marks", "cnps", "losses", "fct_p50", "fct_p99", "jain")
-_SCALES = {
-    "B": ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B")),
-    "b/s": ((10**12, "Tb/s"), (10**9, "Gb/s"), (10**6, "Mb/s"), (10**3, "kb/s"), (1, "b/s")),
-}
-
-_PLAIN = frozenset({"", "packets", "frames", "messages"})  # the metric's name says it
 
 
 @dataclass(frozen=True)
@@ -368,19 +362,6 @@ def _text(value: object) -> str:
     if value is None:
         return "none"
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def show_value(value: float | None, unit: str) -> str:
-    """Return a metric's value with a unit in which it is easy to read; "-" for none."""
-    if value is None:
-        return "-"
-    if unit == "ps":
-        return show_time(int(value))
-    for size, name in _SCALES.get(unit, ()):
-        if abs(value) >= size:
-            return f"{value / size:.4g} {name}"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if unit in _PLAIN or not value else f"{text} {unit}"
 
 
 def _show_failures(result: SweepResult) -> None:

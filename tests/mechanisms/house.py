@@ -3,7 +3,7 @@
     python tests/mechanisms/house.py             counts, and every file that is not clean
     python tests/mechanisms/house.py --lines     each line, too
 
-A product file is what git has outside tests/, docs/ and labs/, and is no text about the whole
+A product file is what git has outside tests/, docs/, labs/ and notebooks/, and is no text about the whole
 (README.md). A mechanism's room are the files under its own name: mechanisms/NAME/,
 p4src/modules/NAME.p4 and NAME/, hostagent/include/NAME.h, and what is called after it (run files,
 the commands weft/NAME.py). Beside it stand the lists, one line a mechanism; the P4Info files, which
@@ -38,7 +38,7 @@ LISTS = (
 )
 """Where each mechanism has its line; the last one lists commands."""
 
-NOT_PRODUCT = ("tests/", "docs/", "labs/", "README.md", ".git")
+NOT_PRODUCT = ("tests/", "docs/", "labs/", "notebooks/", "README.md", ".git")
 MADE = re.compile(r"\.p4info\.txtpb$")
 PICKS = re.compile(r"(workloads|topologies)/[^/]+\.yaml$|p4src/(?!fabric|mechanisms)[^/]+\.p4$")
 """Run files, topologies and profiles: they pick mechanisms by name, as their users do."""

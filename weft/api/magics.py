@@ -7,8 +7,8 @@ import shlex
 import sys
 from typing import Any, NoReturn
 
-from weft.api.errors import WeftError
-from weft.api.program import compile
+from experiments.interactive.errors import WeftError
+from experiments.interactive.program import compile
 
 _USAGE = "%%p4 NAME [-D NAME[=VALUE]] [-I FOLDER] [--Werror=KIND] [-q]"
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from weft.api import html
-from weft.api.errors import WeftError, plainly
-from weft.api.figures import own_style
-from weft.api.values import plain
+from experiments.interactive import html
+from experiments.interactive.errors import WeftError, plainly
+from experiments.interactive.figures import own_style
+from experiments.interactive.values import plain
 
 if TYPE_CHECKING:
     import topologies

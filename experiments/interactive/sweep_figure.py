@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from experiments.drawing import COLOURS, STYLES, title
+from experiments.interactive.errors import WeftError
+from experiments.value_words import scale_of
 from topologies.errors import did_you_mean
-from weft.api.errors import WeftError
-from weft.plot_axes import BYTE_UNITS, TIME_UNITS, unit_for
 
 if TYPE_CHECKING:
+    from experiments.interactive.sweep_result import SweepResult
     from experiments.statistics import Estimate
     from experiments.sweep_result import PointResult
-    from weft.api.sweep import SweepResult
-
-_UNITS = {
-    "ps": TIME_UNITS,
-    "B": BYTE_UNITS,
-    "b/s": ((10**9, "Gb/s"), (10**6, "Mb/s"), (1, "b/s")),
-}
 
 
 def draw(result: SweepResult, figure: Any, metric: str, x: str | None) -> None:
@@ -37,7 +32,7 @@ def draw(result: SweepResult, figure: Any, metric: str, x: str | None) -> None:
         raise WeftError(f"{len(lines)} lines can't be told apart: choose another x, or vary less")
     tops = [found.median or 0 for line in lines.values() for _, found in line]
     unit = result.raw.units[metric]
-    scale, name = unit_for(max(map(abs, tops), default=0), _UNITS.get(unit, ((1, unit),)))
+    scale, name = scale_of(max(map(abs, tops), default=0), unit)
     axes = figure.subplots()
     are_numbers = all(isinstance(value, int | float) for value in values)
     for number, (label, line) in enumerate(lines.items()):
@@ -52,7 +47,7 @@ def draw(result: SweepResult, figure: Any, metric: str, x: str | None) -> None:
             linewidth=1.4, capsize=3, label=label or None,
         )  # fmt: skip
     if not are_numbers:
-        axes.set_xticks(range(len(values)), [_text(value) for value in values])
+        axes.set_xticks(range(len(values)), [value_text(value) for value in values])
         axes.set_xlim(-0.5, len(values) - 0.5)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.set_xlabel(x)
@@ -87,13 +82,12 @@ def _others(result: SweepResult, point: PointResult, x: str) -> str:
 
 
 def _at(point: PointResult, path: str) -> str:
-    return _text(point.parameters.get(path))
+    return value_text(point.parameters.get(path))
 
 
-def _text(value: Any) -> str:
-    from weft.api.sweep import value_text
-
-    return value_text(value)
+def value_text(value: Any) -> str:
+    """Return a parameter's value as a table shows it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _whiskers(found: list[Estimate], scale: float) -> list[list[float]] | None:

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.api import html
-from weft.api.errors import WeftError, plainly
-from weft.api.program import Program, compile
+from experiments.interactive import html
+from experiments.interactive.errors import WeftError, plainly
+from experiments.interactive.program import Program, compile
 
 if TYPE_CHECKING:
     import softswitch

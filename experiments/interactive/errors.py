@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from weft.our_errors import is_ours
+from experiments.our_errors import is_ours
 
 if TYPE_CHECKING:
     from compiler import Diagnostic

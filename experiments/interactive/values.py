@@ -7,8 +7,8 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from experiments.interactive.errors import WeftError
 from topologies.errors import FieldPath, field_name
-from weft.api.errors import WeftError
 
 
 @runtime_checkable

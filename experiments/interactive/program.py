@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.api import html
-from weft.api.errors import CompileError, WeftError, plainly
+from experiments.interactive import html
+from experiments.interactive.errors import CompileError, WeftError, plainly
 
 if TYPE_CHECKING:
     from compiler import Diagnostic
