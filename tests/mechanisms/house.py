@@ -3,8 +3,8 @@
     python tests/mechanisms/house.py             counts, and every file that is not clean
     python tests/mechanisms/house.py --lines     each line, too
 
-A product file is what git has outside tests/, docs/, labs/ and notebooks/, and is no text about the whole
-(README.md). A mechanism's room are the files under its own name: mechanisms/NAME/,
+A product file is what git has outside tests/, docs/, labs/ and notebooks/, and is no text about the
+whole (README.md). A mechanism's room are the files under its own name: mechanisms/NAME/,
 p4src/modules/NAME.p4 and NAME/, hostagent/include/NAME.h, and what is called after it (run files,
 the commands weft/NAME.py). Beside it stand the lists, one line a mechanism; the P4Info files, which
 a command makes of the programs; and what only picks mechanisms: profiles (p4src files that are

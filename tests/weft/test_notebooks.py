@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 import weft
 from observe.errors import UsageError
@@ -56,8 +57,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Interacti
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    made = InteractiveShell()
-    made.history_manager.enabled = False
+    made = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
     yield made
     made.restore_sys_module_state()
 
