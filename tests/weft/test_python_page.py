@@ -15,6 +15,7 @@ PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
+@pytest.mark.long
 def test_the_snippets_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     names: dict[str, object] = {"__name__": "__main__"}

@@ -203,6 +203,7 @@ def test_a_sweep_measures_by_a_closure() -> None:
     assert "400Gbps" in repr(found) and "<td" in found._repr_html_()
 
 
+@pytest.mark.long
 def test_a_sweep_knows_its_best_and_draws_it(tmp_path: Path) -> None:
     found = weft.sweep(
         RUN,
@@ -224,6 +225,7 @@ def test_a_sweep_knows_its_best_and_draws_it(tmp_path: Path) -> None:
         found.estimate("goodputs")
 
 
+@pytest.mark.long
 def test_a_run_that_failed_is_in_the_table() -> None:
     found = weft.sweep(RUN, {"topology.hosts": [3, 2]}, measure=["goodput"], processes=1)
     first, second = found.table().column("failure").to_pylist()
@@ -261,6 +263,7 @@ def test_an_interrupted_sweep_keeps_what_is_done() -> None:
     assert caught.value.result.table().num_rows == 1
 
 
+@pytest.mark.long
 def test_callables_of_any_kind_measure() -> None:
     class Counts:
         def __call__(self, result: weft.Result) -> dict[str, int]:
