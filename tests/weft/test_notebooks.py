@@ -274,6 +274,7 @@ def test_an_unknown_notebook_and_a_missing_jupyter_are_said(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_packages_that_cannot_be_installed_say_what_pip_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -288,6 +289,7 @@ def test_packages_that_cannot_be_installed_say_what_pip_said(
         packages.ensure()
 
 
+@pytest.mark.long
 @pytest.mark.reference(module="jupyterlab", names="make setup-notebook installs Jupyter")
 def test_jupyter_starts_in_the_folder_of_the_copies(tmp_path: Path) -> None:
     """Jupyter itself is asked for its version alone, by a script in its place."""
