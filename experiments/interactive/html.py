@@ -35,7 +35,7 @@ class Picture:
     """A figure as a file of its own would have it; a notebook shows it where it ends a cell."""
 
     def __init__(self, data: bytes, ending: str, what: str) -> None:
-        """`ending`: svg or png. `what`: it shows, for who can't see it."""
+        """Hold a figure (`ending`: svg or png); `what` describes it to those who cannot see it."""
         self.data, self.ending, self.what = data, ending, what
 
     def save(self, path: str | Path) -> Path:

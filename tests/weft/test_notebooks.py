@@ -45,14 +45,14 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
 
 def document(name: str) -> dict[str, Any]:
-    """A notebook as it ships."""
+    """Return a notebook as it ships."""
     found: dict[str, Any] = json.loads((notebook.FOLDER / f"{name}.ipynb").read_text())
     return found
 
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[InteractiveShell]:
-    """What a kernel runs cells with, in an empty folder."""
+    """Yield what a kernel runs cells with, in an empty folder."""
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     (tmp_path / "here").mkdir()
@@ -109,7 +109,7 @@ def test_every_cell_runs(name: str, shell: InteractiveShell) -> None:
 
 
 def cpu_s() -> float:
-    """What this process and its children have used."""
+    """Return what this process and its children have used."""
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(each.ru_utime + each.ru_stime for each in used)
 
@@ -121,7 +121,7 @@ def check_first(names: dict[str, Any]) -> None:
 
 
 def check_ecmp(names: dict[str, Any]) -> None:
-    """What the text says of hashing and of choosing for every packet holds with intervals."""
+    """Check by intervals what the text says of hashing and of choosing for every packet."""
     times = [names["policies"].estimate("slowest_us", place) for place in range(4)]
     ecmp, _, spray, packet_dlb = times
     assert ecmp.low > 1.5 * packet_dlb.high and spray.high < 200 and packet_dlb.high < 175
