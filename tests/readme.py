@@ -20,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -160,27 +160,54 @@ def allreduce() -> str:
 
 _LONG = "100km-near-4"
 _CONTROLS = ("hpcc-dcqcn", "hpcc-dcqcn-paper", "ns3-rdma", "best", "fast-cnp")
+"""Those that the figure shows."""
+
+# What is compared: a lab's variants. One run of a lab serves all of its claims.
+_LABS = {
+    "long-haul-fast-cnp": tuple(f"{_LONG}-{control}" for control in _CONTROLS),
+    "dpfr": ("cuts-8400ns",),
+    "load-balancing": tuple(f"{by}-slow-links" for by in ("packet-glb", "packet-dlb", "ecmp")),
+    "allreduce": ("switches-3-large", "ring-3-large"),
+    "iglb": ("iglb-permutation", "ecmp-permutation"),
+    "encc": ("16-to-1-encc", "16-to-1-best"),
+    "dual-plane": ("shared-restored",),
+}
 
 
 @cache
-def long_haul() -> str:
-    """Run the long haul's four senders, of which README and figure speak; return its JSON."""
-    variants = [word for each in _CONTROLS for word in ("--variant", f"{_LONG}-{each}")]
-    folder = str(scratch() / "long-haul")
-    return output("lab", "run", "long-haul-fast-cnp", *variants, "--out", folder, "--json")
+def lab(name: str) -> str:
+    """Run the variants of a lab of which the README speaks; return its results as JSON."""
+    variants = [word for each in _LABS[name] for word in ("--variant", each)]
+    return output("lab", "run", name, *variants, "--out", str(scratch() / name), "--json")
 
 
-def medians(*wanted: tuple[str, str, str]) -> Finder:
-    """Find medians of the lab: (control, metric, format)."""
+@dataclass(frozen=True)
+class Wanted:
+    """A number of a lab's results: a variant's metric, as it is written, perhaps its interval."""
+
+    variant: str
+    metric: str
+    form: str
+    interval: bool = False
+
+
+def found_in_lab(*wanted: Wanted) -> Finder:
+    """Find medians in a lab's JSON, each followed by the ends of its interval if wanted."""
 
     def find(text: str) -> Sequence[str]:
         of = {each["name"]: each["metrics"] for each in json.loads(text)["variants"]}
         return [
-            format(of[f"{_LONG}-{control}"][metric]["median"], form).replace(",", " ")
-            for control, metric, form in wanted
+            format(of[each.variant][each.metric][part], each.form)
+            for each in wanted
+            for part in (("median", "low", "high") if each.interval else ("median",))
         ]
 
     return find
+
+
+def of_lab(what: str, name: str, in_readme: str, *wanted: Wanted) -> Claim:
+    """Return a claim whose numbers are those of a lab."""
+    return Claim(what, in_readme, partial(lab, name), found_in_lab(*wanted))
 
 
 def sizes(text: str) -> Sequence[str]:
@@ -188,8 +215,7 @@ def sizes(text: str) -> Sequence[str]:
     summary = json.loads(text)
     if summary["messages"]["done"] != summary["messages"]["count"]:
         raise ReadmeError("allreduce-1024 has not finished")
-    parts = summary["topology"]["hosts"], summary["topology"]["switches"]
-    return [f"{part:,}".replace(",", " ") for part in parts]
+    return [f"{summary['topology'][part]:,}" for part in ("hosts", "switches")]
 
 
 def conformance() -> str:
@@ -215,13 +241,39 @@ CLAIMS = (
          incast),
     same("incast-32, lost", r"lost +(\d+) packets", incast),
     same("incast-32, pauses", r"(\d+) XOFF, (\d+) XON; queues paused ([\d.]+) ms", incast),
-    Claim("long haul, DCQCN", r"hears of the queue ([\d ]+) us late, when\s+(\d+) MB wait",
-          long_haul, medians(("hpcc-dcqcn", "reaction", ",.0f"), ("hpcc-dcqcn", "peak", ".0f"))),
-    Claim("long haul, fast CNP", r"itself tells the senders within ([\d.]+) us", long_haul,
-          medians(("fast-cnp", "reaction", ".1f"))),
+    of_lab("fast CNP", "long-haul-fast-cnp",
+           r"peaks at ([\d.]+) MB \[([\d.]+), ([\d.]+)\], with DCQCN at (\d+)",
+           Wanted(f"{_LONG}-fast-cnp", "peak", ".2f", True),
+           Wanted(f"{_LONG}-hpcc-dcqcn", "peak", ".0f")),
+    of_lab("DPFR", "dpfr",
+           r"at most ([\d.]+) us \[([\d.]+), ([\d.]+)\], the worst of (\d+) cuts",
+           Wanted("cuts-8400ns", "blackout", ".1f", True), Wanted("cuts-8400ns", "cuts", ".0f")),
+    of_lab("DLB and GLB", "load-balancing",
+           r"takes (\d+) us \[(\d+), (\d+)\] with GLB, (\d+) with DLB, (\d+) with ECMP",
+           Wanted("packet-glb-slow-links", "slowest flow", ".0f", True),
+           Wanted("packet-dlb-slow-links", "slowest flow", ".0f"),
+           Wanted("ecmp-slow-links", "slowest flow", ".0f")),
+    of_lab("AllReduce", "allreduce",
+           r"2 MB: ([\d.]+) us \[([\d.]+), ([\d.]+)\], ([\d.]+) % of .* a ring takes (\d+)",
+           Wanted("switches-3-large", "AllReduce", ".1f", True),
+           Wanted("switches-3-large", "of the bound", ".1f"),
+           Wanted("ring-3-large", "AllReduce", ".0f")),
+    of_lab("iGLB", "iglb",
+           r": ([\d.]+) us \[([\d.]+), ([\d.]+)\] where ECMP takes (\d+) and .* beat (\d+)",
+           Wanted("iglb-permutation", "slowest flow", ".1f", True),
+           Wanted("ecmp-permutation", "slowest flow", ".0f"),
+           Wanted("iglb-permutation", "bound", ".0f")),
+    of_lab("ENCC", "encc",
+           r"percentile is ([\d.]+) us \[([\d.]+), ([\d.]+)\], ([\d,]+) with the best DCQCN",
+           Wanted("16-to-1-encc", "queue, 99th percentile", ".2f", True),
+           Wanted("16-to-1-best", "queue, 99th percentile", ",.0f")),
+    of_lab("dual-plane failover", "dual-plane",
+           r"(\d+) % \[(\d+), (\d+)\] of the .* back ([\d.]+) ms \[([\d.]+), ([\d.]+)\]",
+           Wanted("shared-restored", "after the cut", ".0f", True),
+           Wanted("shared-restored", "back after", ".1f", True)),
     Claim("p4c's packet tests", r"(\d+) of (\d+) of p4c's packet tests", conformance,
           printed(r"\*\*(\d+) of (\d+) pass")),
-    Claim("allreduce-1024", r"AllReduce over ([\d ]+) hosts and (\d+) switches", allreduce, sizes,
+    Claim("allreduce-1024", r"AllReduce over ([\d,]+) hosts and (\d+) switches", allreduce, sizes,
           full=True),
 )  # fmt: skip
 
@@ -236,8 +288,8 @@ def two_flows_figure() -> bytes:
 
 def long_haul_figure() -> bytes:
     """Return the figure of the long haul's queue."""
-    long_haul()
-    return (scratch() / "long-haul" / "queue.png").read_bytes()
+    lab("long-haul-fast-cnp")
+    return (scratch() / "long-haul-fast-cnp" / "queue.png").read_bytes()
 
 
 FIGURES = {

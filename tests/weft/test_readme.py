@@ -35,16 +35,6 @@ NOT_HERE = {
     "make readme": "it measures this page; test_readme_numbers.py tests it",
     "weft uninstall": "it removes what runs this; test_uninstall.py tests it",
     "make bench": "it measures, which needs a machine of its own; tests/bench tests its parts",
-    "make lab LAB=dpfr ARGS=--full": "it takes an hour; test_goldens.py runs its quick variants",
-    "make lab LAB=load-balancing ARGS=--full": (
-        "it takes hours; test_goldens.py runs its quick variants"
-    ),
-    "make lab LAB=iglb": "it takes a quarter of an hour; its quick runs are in this list",
-    "make lab LAB=allreduce": "it takes minutes; test_goldens.py runs its quick variants",
-    "make setup-torch": "it installs PyTorch",
-    'sudo .venv/bin/weft train training --loss 1% --fault "at step 15: kill s3"': (
-        "it needs PyTorch; test_train_live.py runs it where that is"
-    ),
 }
 # Commands about a run that is up, and those of them that go on until Ctrl-C.
 LIVE = {"top", "trace", "metrics", "web", "exec", "link", "reload", "perf"}

@@ -70,11 +70,13 @@ def test_every_claim_is_found_once_in_the_readme(readme: ModuleType) -> None:
 
 
 def test_medians_and_sizes_are_read_from_json(readme: ModuleType) -> None:
-    variants = [{"name": "100km-near-4-hpcc-dcqcn", "metrics": {"reaction": {"median": 1007.4}}}]
-    found = readme.medians(("hpcc-dcqcn", "reaction", ",.0f"))(json.dumps({"variants": variants}))
-    assert found == ["1 007"]
+    reaction = {"median": 1007.4, "low": 1004.6, "high": 1010.2}
+    text = json.dumps({"variants": [{"name": "dcqcn", "metrics": {"reaction": reaction}}]})
+    alone, whole = (readme.Wanted("dcqcn", "reaction", ",.0f", each) for each in (False, True))
+    assert readme.found_in_lab(alone)(text) == ["1,007"]
+    assert readme.found_in_lab(whole, alone)(text) == ["1,007", "1,005", "1,010", "1,007"]
     summary = {"messages": {"done": 5, "count": 5}, "topology": {"hosts": 1024, "switches": 320}}
-    assert readme.sizes(json.dumps(summary)) == ["1 024", "320"]
+    assert readme.sizes(json.dumps(summary)) == ["1,024", "320"]
     summary["messages"]["done"] = 4
     with pytest.raises(readme.ReadmeError, match="not finished"):
         readme.sizes(json.dumps(summary))
