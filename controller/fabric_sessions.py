@@ -185,7 +185,7 @@ class FabricSessions:
 
     def _session(self, switch: str) -> SwitchSession:
         if switch not in self.sessions:
-            raise UnknownName(f"no switch {switch!r}: there is {', '.join(self.sessions)}")
+            raise UnknownName(f"no switch {switch!r}; available: {', '.join(self.sessions)}")
         return self.sessions[switch]
 
     async def _on_all(

@@ -196,7 +196,7 @@ def starter_of(folder: Path) -> Path:
         raise GradeError(f"{folder / STARTER}: no such file", "a lab to be graded has one")
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
-        raise GradeError(f"{folder}: there are {names}", "a lab to be graded has one starter")
+        raise GradeError(f"{folder} has {names}", "a lab to be graded has one starter")
     return found[0]
 
 

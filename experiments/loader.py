@@ -221,7 +221,7 @@ def load(name: str, directory: Path = DIRECTORY) -> Lab:
     if name not in there:
         hint = did_you_mean(name, there)
         names = ", ".join(there) or f"no lab in {directory}"
-        raise LabError(f"no lab {name!r}{hint}", f"there is {names}")
+        raise LabError(f"no lab {name!r}{hint}", f"available: {names}")
     path = directory / name / FILE
     try:
         text = path.read_text(encoding="utf-8")
@@ -273,13 +273,13 @@ def _mistakes(lab: Lab) -> Iterator[Problem]:
             for axis, wanted in selection.items():
                 where = (*path, number, axis)
                 if axis not in choices:
-                    hint = did_you_mean(axis, choices) or f": there is {', '.join(choices)}"
+                    hint = did_you_mean(axis, choices) or f"; available: {', '.join(choices)}"
                     yield document.problem(where, f"no variant has a label {axis!r}{hint}")
                     continue
                 for choice in wanted:
                     if choice not in choices[axis]:
                         known = sorted(choices[axis])
-                        hint = did_you_mean(choice, known) or f": there is {', '.join(known)}"
+                        hint = did_you_mean(choice, known) or f"; available: {', '.join(known)}"
                         yield document.problem(where, f"no variant is {axis} {choice!r}{hint}")
     if not lab.program.is_file():
         message = f"no such program: {entry.program}, neither in the lab's folder nor beside it"

@@ -89,7 +89,7 @@ class _Layer:
     def _files(self, given: Mapping[str, str], key: str) -> dict[str, Path]:
         for name in given:
             if name not in self.names:
-                hint = did_you_mean(name, self.names) or f": there is {', '.join(self.names)}"
+                hint = did_you_mean(name, self.names) or f"; available: {', '.join(self.names)}"
                 self._report((key, name), f"there is no switch {name!r}{hint}")
         return {name: self._file(path, key, name) for name, path in given.items()}
 

@@ -256,7 +256,7 @@ def _interface(topology: Topology, name: str) -> Interface:
     hosts = {host.name: host for host in topology.hosts}
     if host_name not in hosts:
         hint = did_you_mean(host_name, tuple(hosts))
-        there = hint or f": there is {some(list(hosts))}"
+        there = hint or f"; available: {some(list(hosts))}"
         raise UsageError(f"{topology.name} has no host {host_name!r}{there}")
     parts = hosts[host_name].interfaces
     if number and not (number.isdecimal() and int(number) < len(parts)):

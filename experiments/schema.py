@@ -64,7 +64,7 @@ def _words(value: object) -> object:
 
 def _runtime(value: object) -> object:
     if value not in list(Runtime):
-        raise ValueError(f"{value!r} is no runtime: there is {', '.join(Runtime)}")
+        raise ValueError(f"{value!r} is no runtime; available: {', '.join(Runtime)}")
     return Runtime(str(value))
 
 

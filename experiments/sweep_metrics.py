@@ -121,7 +121,7 @@ def _peak_queue(ended: Ended, port: Port | None) -> Value:
     if port not in ended.peaks:
         there = [f"{node}:{number}" for node, number in ended.peaks]
         name = f"{port[0]}:{port[1]}"
-        hint = did_you_mean(name, there) or f": there is {', '.join(there[:_SHOWN_PORTS])}"
+        hint = did_you_mean(name, there) or f"; available: {', '.join(there[:_SHOWN_PORTS])}"
         raise MetricError(f"no switch port {name}{hint}")
     return ended.peaks[port]
 
@@ -189,13 +189,13 @@ def _parsed(name: str) -> tuple[Metric, Port | None]:
     match = _PORT.fullmatch(name)
     metric = METRICS.get(match.group(1) if match else name)
     if metric is None:
-        hint = did_you_mean(name, METRICS) or f": there is {', '.join(METRICS)}"
+        hint = did_you_mean(name, METRICS) or f"; available: {', '.join(METRICS)}"
         raise MetricError(f"no metric {name!r}{hint}")
     if match is None:
         return metric, None
     if not metric.by_port:
         ports = ", ".join(each.name for each in METRICS.values() if each.by_port)
-        raise MetricError(f"{metric.name} is of the whole run: of one port there is {ports}")
+        raise MetricError(f"{metric.name} is a metric of the whole run; available for one port: {ports}")
     return metric, (match.group(2), int(match.group(3)))
 
 

@@ -228,7 +228,7 @@ def _related(one: str, other: str) -> bool:
 
 def _hint(name: str) -> str:
     shipped = workload_loader.available_runs()
-    return did_you_mean(name, shipped) or f": by name there is {', '.join(shipped)}"
+    return did_you_mean(name, shipped) or f"; available by name: {', '.join(shipped)}"
 
 
 def _part(document: Document, key: str) -> Document:

@@ -122,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         route = self.server.routes.get(urlsplit(self.path).path)
         if route is None:
             there = " ".join(self.server.routes)
-            self._send(_text(HTTPStatus.NOT_FOUND, f"nothing is here; there is {there}"))
+            self._send(_text(HTTPStatus.NOT_FOUND, f"nothing is here; available: {there}"))
             return
         match route():
             case Page() as page:

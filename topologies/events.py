@@ -129,7 +129,7 @@ class _Place:
             plane = planes.named(name.removeprefix(_PLANE))
         except KeyError:
             names = [plane.name for plane in planes.planes]
-            hint = did_you_mean(name, names) or f": there is {', '.join(names)}"
+            hint = did_you_mean(name, names) or f"; available: {', '.join(names)}"
             self._report("plane", f"no plane is called {name!r}{hint}")
             return ()
         count = self._interfaces()

@@ -162,7 +162,7 @@ def _host(source: Path, name: str, given: Json, address: str, mac: str) -> _Host
 def _end(source: Path, place: str, node: str, known: Sequence[str]) -> None:
     if node not in known:
         raise ImportFailedError(
-            f"{source}: {place}: there is no node {node!r}: there is {', '.join(known)}"
+            f"{source}: {place}: there is no node {node!r}; available: {', '.join(known)}"
         )
 
 
@@ -248,7 +248,7 @@ def _p4_utils(source: Path, data: Json) -> _Network:
     if strategy not in _STRATEGIES:
         there = ", ".join(_STRATEGIES)
         raise ImportFailedError(
-            f"{source}: topology.assignment_strategy: {strategy!r} is not known: there is {there}"
+            f"{source}: topology.assignment_strategy: {strategy!r} is not known; available: {there}"
         )
     ports = dict.fromkeys(switches, 0)
     links = []

@@ -59,7 +59,7 @@ class Sizes:
         wanted: dict[str, Any] = {}
         for key, value in given.items():
             if key not in known:
-                hint = did_you_mean(key, known) or f": there is {', '.join(known)}"
+                hint = did_you_mean(key, known) or f"; available: {', '.join(known)}"
                 raise ValueError(f"nothing is called {key!r} here{hint}")
             if key == "rate":
                 parse_rate(value)

@@ -47,7 +47,7 @@ def load_source(path_or_name: str | Path) -> Source:
     except FileNotFoundError:
         hint = did_you_mean(str(path_or_name), available())
         there = ", ".join(available())
-        message = f"no such topology file{hint or f': by name there is {there}'}"
+        message = f"no such topology file{hint or f'; available by name: {there}'}"
         raise TopologyError([Problem(str(path), 1, 1, "", message)]) from None
     except (OSError, UnicodeDecodeError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or error

@@ -63,7 +63,7 @@ def text(generator: str, settings: Mapping[str, Any]) -> str:
     parts, TopologyError where the file would be wrong.
     """
     if generator not in GENERATORS:
-        hint = did_you_mean(generator, GENERATORS) or f": there is {', '.join(GENERATORS)}"
+        hint = did_you_mean(generator, GENERATORS) or f"; available: {', '.join(GENERATORS)}"
         raise ValueError(f"there is no generator {generator!r}{hint}")
     file: dict[str, Any] = {"time_scale": TIME_SCALE, "generator": generator, **SIZES[generator]}
     file |= {"link": dict(LINK), "latency": LATENCY, "classes": CLASSES}

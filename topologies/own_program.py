@@ -162,7 +162,7 @@ def _entries(spec: ExplicitFile, folder: Path, names: list[str], report: Report)
     entries = {}
     for name, path in given.items():
         if name not in names:
-            hint = did_you_mean(name, names) or f": there is {', '.join(names)}"
+            hint = did_you_mean(name, names) or f"; available: {', '.join(names)}"
             report(("entries", name), f"there is no switch {name!r}{hint}")
         entries[name] = _file(folder, path, ("entries", name), report)
     return entries

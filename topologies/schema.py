@@ -126,7 +126,7 @@ def _form(document: Document) -> type[ExplicitFile] | type[AnyGenerated]:
         return completed(ExplicitFile)
     generator = document.data["generator"]
     if not isinstance(generator, str) or generator not in GENERATORS:
-        hint = did_you_mean(str(generator), GENERATORS) or f": there is {', '.join(GENERATORS)}"
+        hint = did_you_mean(str(generator), GENERATORS) or f"; available: {', '.join(GENERATORS)}"
         problem = document.problem(("generator",), f"no generator {generator!r}{hint}")
         raise TopologyError([problem])
     return completed(GENERATORS[generator])

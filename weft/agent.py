@@ -43,15 +43,15 @@ class AgentCommandError(EmulationError):
     examples:
       sudo weft agent                  all queue pairs, until Ctrl-C
       sudo weft agent h1 --once --json
-      sudo weft agent --notifications  what switches have notified hosts of
-      sudo weft agent --restart        load the program anew; state and traffic go on
+      sudo weft agent --notifications  the notifications that hosts received from switches
+      sudo weft agent --restart        reload the program; state and traffic survive
     """)
 @argument("only", nargs=-1, metavar="[HOST]...", help="hosts; default: all")
-@option("--interval", default="1s", metavar="T", help="time between looks (default)")
-@flag("--once", help="one look")
-@flag("--json", "as_json", help="print each look as JSON, in a line")
-@flag("--notifications", help="show switches' notifications that hosts hold, not queue pairs")
-@flag("--restart", help="compile and load the program anew, then end")
+@option("--interval", default="1s", metavar="T", help="time between updates (default)")
+@flag("--once", help="print one reading and exit")
+@flag("--json", "as_json", help="print each reading as one line of JSON")
+@flag("--notifications", help="show the switches' notifications that hosts hold, instead")
+@flag("--restart", help="compile and load the program again, then exit")
 def run(
     only: tuple[str, ...],
     interval: str,
@@ -74,7 +74,7 @@ def run(
     for name in only:
         if name not in names.hosts:
             there = ", ".join(names.hosts)
-            raise UsageError(f"{record.topology.name} has no host {name!r}: there is {there}")
+            raise UsageError(f"{record.topology.name} has no host {name!r}; available: {there}")
     try:
         maps = PinnedMaps.open(pins.pins_of(record.run))
     except MapsError as error:

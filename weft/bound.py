@@ -26,7 +26,7 @@ _SHOWN = 8
     exit codes: 0 done, 1 the run has no such bound or it is not certified, 2 wrong arguments
     """)
 @argument("file", help="a run file, or the name of a shipped one")
-@option("--seed", type=int, metavar="N", help="of what is random (default: the file's)")
+@option("--seed", type=int, metavar="N", help="seed of all random choices (default: the file's)")
 @as_json
 def run(file: str, seed: int | None, as_json: bool) -> int:
     """Print the bound. Returns the exit code; raises BoundError, TopologyError."""

@@ -28,70 +28,68 @@ EXIT_INTERRUPTED = 130
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
     "run-topo": ("weft.run_topo:run",
-        "bring a topology up with p4src/fabric.p4 and show on real traffic that it works"),
-    "stop": ("weft.stop:stop", "end the run that is up and remove exactly what runs made"),
-    "clean": ("weft.stop:clean", "remove what a crashed run left, and nothing else"),
+        "start a topology in real time and test it with real traffic"),
+    "stop": ("weft.stop:stop", "end the current run and remove exactly what it created"),
+    "clean": ("weft.stop:clean", "remove what a crashed run left behind, and nothing else"),
     "compile": ("weft.compile_command:run",
         "compile a P4_16 program to BMv2 JSON, P4Info and machine code"),
     "parity": ("compat.commands.parity:run",
-        "run a program on every pairing of {our compiler, p4c} and {our switch, BMv2} there "
-        "is, and compare"),
+        "run a program on every available pairing of {our compiler, p4c} and {our switch, BMv2} "
+        "and compare"),
     "topo": ("weft.topo:run",
-        "find what is wrong with a topology, draw it, list those that come with Weft"),
+        "check, draw, create or import a topology, or list those that come with Weft"),
     "trace": ("weft.trace:run",
         "show what happens to each packet inside a switch of the running fabric"),
     "path": ("weft.path:run",
-        "show which way a flow takes, hop by hop, and where its packets vanish"),
+        "show the path of a flow, hop by hop, and where its packets are lost"),
     "top": ("weft.top:run",
-        "show what every port of the running fabric carries: rates, load, queue, drops, marks"),
+        "show rates, load, queue, drops and marks of every port, live"),
     "web": ("weft.serve:web",
-        "serve a page, on this machine only, that shows the running fabric live"),
+        "serve a live page of the running fabric, on this machine only"),
     "metrics": ("weft.serve:metrics",
         "serve Prometheus metrics of the running fabric, on this machine only"),
-    "bench": ("weft.bench:run", "measure what the switch can do, and compare it with its goals"),
+    "bench": ("weft.bench:run", "measure the speed of the switch and compare it with its targets"),
     "doctor": ("weft.cli:doctor",
-        "say what this machine has, what each missing thing costs, and what mends it"),
+        "check this machine: what is missing, what that costs, and the command that installs it"),
     "uninstall": ("weft.cli:uninstall",
-        "say what Weft has on this machine, and remove it; the clone itself stays"),
+        "list everything that Weft has installed here and remove it; the clone itself stays"),
     "bound": ("weft.bound:run",
-        "say how soon any split over paths could finish a run's messages, with a proof"),
+        "compute the least time in which any routing could deliver a run's messages"),
     "dcqcn": ("weft.dcqcn:run",
-        "say where DCQCN's parameter sets rest, and whether they do, by the published fluid model"),
+        "print the fixed point and stability margin of each DCQCN parameter set"),
     "validate": ("compat.commands.validate:run",
-        "run flows of which another simulator's numbers are recorded, and compare"),
+        "run flows whose results in ns-3 are recorded, and compare"),
     "drop-in": ("compat.dropin.drop_in:run",
-        "make p4c-bm2-ss, p4c, simple_switch_grpc, simple_switch and simple_switch_CLI of "
-        "this installation, for others' scripts"),
+        "create p4c-bm2-ss, p4c, simple_switch_grpc, simple_switch and simple_switch_CLI that "
+        "run Weft, for existing scripts"),
     "grade": ("weft.grade:run",
-        "judge what was written for a lab, P4 or other: marks, and the reason for each missing "
-        "one"),
+        "grade an answer to a lab: marks, and the reason for each one that is missing"),
     "lab": ("weft.lab:lab",
-        "list the labs, or run one: all its variants, its checks and its report"),
+        "list the labs, or run one: its variants, checks and report"),
     "agent": ("weft.agent:run",
-        "show live what the hosts' eBPF keeps of every RoCE queue pair: rate, alpha, CNPs"),
-    "exec": ("weft.remote:execute", "run a command in a host of the run that is up"),
-    "link": ("weft.remote:link", "pull a cable of the run that is up, or plug it in again"),
+        "show the state that the hosts' eBPF keeps for every RoCE queue pair, live"),
+    "exec": ("weft.remote:execute", "run a command on a host of the running fabric"),
+    "link": ("weft.remote:link", "unplug a cable of the running fabric, or plug it in again"),
     "job": ("weft.job:job",
-        "start and end jobs on the run that is up, whose flows its controller plans"),
+        "start and end jobs whose paths the controller of the running fabric plans"),
     "reload": ("weft.remote:reload",
-        "compile a changed P4 program and load it into switches of the run that is up"),
+        "compile a changed P4 program and load it into running switches"),
     "setup-p4rt-shell": ("weft.p4rt_shell:setup",
         "install p4runtime-shell, which the prompt's `p4rt-shell` starts"),
     "perf": ("weft.perf:run",
-        "measure bandwidth and latency of RDMA between hosts, with perftest's columns"),
+        "measure RDMA bandwidth and latency between hosts, with perftest's columns"),
     "plot": ("weft.plot:run", "draw figures from the results of a simulation"),
     "lint": ("weft.lint:run",
-        "check programs, topologies and run files for what goes wrong only when it runs"),
+        "check programs, topologies and run files for mistakes that only show at run time"),
     "sim": ("weft.sim:run", "run a topology with its traffic in virtual time"),
     "stf": ("compat.commands.stf:run",
-        "run a test in p4c's simple test format: packets in, packets expected, digit by digit"),
+        "run a test in p4c's simple test format (STF)"),
     "conformance": ("compat.commands.conformance:run",
-        "p4c's own test programs and packets through our compiler and switch, beside p4c"),
+        "run p4c's own tests on our compiler and switch and compare the results with p4c's"),
     "corpus": ("compat.commands.corpus:run",
-        "every v1model program of a checkout: does it compile, how fast, as with p4c, same "
-        "packets"),
+        "compile every v1model program of a folder: verdict, time, and agreement with p4c"),
     "sweep": ("weft.sweep_command:run",
-        "run one run file over many parameters and seeds, and say which are the best"),
+        "run one run file with many parameters and seeds and find the best"),
     "setup-dask": ("weft.sweep_command:setup_dask",
         "install Dask, which `weft sweep --scheduler` and its workers need"),
     "notebook": ("weft.notebook:run",
@@ -101,17 +99,17 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "setup-torch": ("weft.torch_setup:setup",
         "install PyTorch, which the ranks of `weft train` run"),
     "train": ("weft.train:run",
-        "train a model by PyTorch's DDP on hosts of a fabric, whose switches add the gradients up"),
+        "train a PyTorch model on the hosts of a fabric while its switches add up the gradients"),
     "cli": ("compat.bmv2_cli.main:run",
-        "take simple_switch_CLI's commands for a running switch: tables, registers, multicast"),
+        "run simple_switch_CLI's commands on a switch: tables, registers, multicast"),
     "lab-files": ("compat.dropin.lab_files:run",
-        "run every file of simple_switch_CLI's commands in a folder, each with its program"),
+        "run every file of simple_switch_CLI commands in a folder, each with its program"),
 }  # fmt: skip
 """Each command's place, MODULE:NAME, and what it does."""
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
-    "To begin with": ("doctor", "topo", "run-topo", "sim", "lab"),
-    "A fabric that is up": (
+    "Getting started": ("doctor", "topo", "run-topo", "sim", "lab"),
+    "A running fabric": (
         "exec",
         "link",
         "reload",
@@ -122,9 +120,9 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "stop",
         "clean",
     ),
-    "Watching it": ("top", "web", "trace", "path", "agent", "metrics"),
+    "Observing it": ("top", "web", "trace", "path", "agent", "metrics"),
     "P4 programs": ("compile", "lint", "stf", "parity", "drop-in", "lab-files"),
-    "Virtual time and its results": ("plot", "sweep", "bound", "dcqcn", "validate"),
+    "Simulation and results": ("plot", "sweep", "bound", "dcqcn", "validate"),
     "Teaching": ("grade", "notebook"),
     "Weft itself": (
         "bench",
@@ -202,11 +200,11 @@ _WEFT = _Commands(
             is_eager=True,
             expose_value=False,
             callback=_print_version,
-            help="print the version, Python's, and where Weft lies",
+            help="print the version, Python's version and Weft's folder",
         )
     ],
     help="P4/eBPF prototypes of AI-cluster (RoCEv2) networks, on one machine.",
-    epilog="weft COMMAND --help tells more about a command, with examples.",
+    epilog="weft COMMAND --help describes a command, with examples.",
     no_args_is_help=False,
     subcommand_metavar="COMMAND ...",
     options_metavar="[-h] [--version]",
@@ -263,12 +261,12 @@ def doctor(as_json: bool) -> int:
 
 @command("""
     examples:
-      weft uninstall --dry-run      what there is, and nothing more
+      weft uninstall --dry-run      list it and remove nothing
       weft uninstall --yes
-      make uninstall                the same, also where nothing is installed any more
+      make uninstall                the same; works even if Weft is no longer installed
     """)
 @flag("--yes", help="do not ask")
-@flag("--dry-run", help="say it, and remove nothing")
+@flag("--dry-run", help="list everything and remove nothing")
 @as_json
 def uninstall(yes: bool, dry_run: bool, as_json: bool) -> int:
     """Run `weft uninstall`; return the exit code. Raises UninstallError, EmulationError."""

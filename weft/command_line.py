@@ -145,28 +145,28 @@ as_json = flag("--json", "as_json", help="print the result as JSON")
 
 _CORES = len(os.sched_getaffinity(0))
 jobs_option = option("--jobs", default=_CORES, metavar="N",
-                     help=f"so many programs at once (default: the cores, {_CORES})")  # fmt: skip
+                     help=f"programs at the same time (default: the cores, {_CORES})")  # fmt: skip
 
 preprocessor = together(
     option("-I", "include", type=Path, multiple=True, metavar="DIR",
-           help="look for included files in DIR too"),
+           help="also look for included files in DIR"),
     option("-D", "define", multiple=True, metavar="NAME[=V]",
            help="define a macro for the preprocessor"),
 )  # fmt: skip
 
 ways = together(
     option("--interfaces", type=click.Choice(("one", "all")), default="one",
-           help="of both hosts that a queue pair uses (default)"),
-    option("--reorder", metavar="T", help="selective-repeat: packets may overtake each other by "
-           "so much of the fabric's time, such as 10us"),
-    flag("--failover", "failover", help="with all interfaces: they are planes, each with rate and "
-         "loss of its own, and one that fails costs its share alone"),
+           help="interfaces of each host that a queue pair uses (default)"),
+    option("--reorder", metavar="T", help="selective-repeat: how far packets may overtake each "
+           "other in fabric time without counting as lost, such as 10us"),
+    flag("--failover", "failover", help="with all interfaces: treat them as planes with separate "
+         "rates and losses, so that one that fails costs only its share"),
 )  # fmt: skip
 
 tls_files = together(
     option("--tls-ca", type=Path, metavar="FILE",
            help="TLS: the authority of the switch's certificate"),
     option("--tls-cert", type=Path, metavar="FILE",
-           help="TLS: our own certificate, where the switch asks for one"),
+           help="TLS: our own certificate, if the switch asks for one"),
     option("--tls-key", type=Path, metavar="FILE", help="TLS: its key"),
 )  # fmt: skip

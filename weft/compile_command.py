@@ -50,8 +50,8 @@ def _diagnostics(name: str, help: str) -> Callable[[F], F]:
 @_diagnostics("--Werror", "take warnings (=KIND: of one kind) for errors")
 @option("--std", type=Choice(["p4-16"]), default="p4-16", help="the language (default)")
 @option("--compiler", type=Choice(["weft", "p4c"]), default="weft",
-        help="ours, or p4c-bm2-ss on PATH (default)")  # fmt: skip
-@flag("--no-p4info", help="JSON alone, also of a program that P4Info can't describe, as "
+        help="our compiler, or p4c-bm2-ss from PATH (default)")  # fmt: skip
+@flag("--no-p4info", help="write JSON only, even for a program that P4Info can't describe, like "
       "p4c-bm2-ss without --p4runtime-files")  # fmt: skip
 @flag("--time", "with_times", help="show how long each phase took")
 @as_json

@@ -86,22 +86,22 @@ class _Asked:
       weft dcqcn                                     all sets, 2 and 10 flows
       weft dcqcn --set hpcc-dcqcn --rate 400Gbps,800Gbps --flows 32 --delay 20us
       weft dcqcn --solve                             solve the equations over time, too
-      weft dcqcn --sources --set hpcc-dcqcn          whose each of the set's numbers is
+      weft dcqcn --sources --set hpcc-dcqcn          the source of each parameter
 
     exit codes: 0 done, 2 wrong arguments
     """)
 @option("--set", metavar="NAME", help="one parameter set (default: all)")
 @option("--rate", default="25Gbps,100Gbps,400Gbps", metavar="R,...",
-        help="rates of the link and of the senders (default)")  # fmt: skip
+        help="rates of the link and the senders (default)")  # fmt: skip
 @option("--flows", default="2,10", metavar="N,...", help="how many flows share the link (default)")
 @option("--delay", default="4us", metavar="T",
-        help="from a mark to the changed rate's arrival at the queue (default)")  # fmt: skip
+        help="from a mark until the changed rate reaches the queue (default)")  # fmt: skip
 @option("--mtu", type=click.Choice(MTUS), default=MTUS[-1], metavar="BYTES",
         help="payload of a packet (default)")  # fmt: skip
-@flag("--hyper", help="with hyper increase, which the published model leaves out")
-@flag("--solve", help="means over 1 s of the equations' solution, which need not rest "
-      "(seconds a row)")  # fmt: skip
-@flag("--sources", help="each number of the sets, whose it is and what stands there, and no model")
+@flag("--hyper", help="include hyper increase, which the published model leaves out")
+@flag("--solve", help="also solve the equations over 1 s and print the means "
+      "(takes seconds for each row)")  # fmt: skip
+@flag("--sources", help="print the source of every parameter instead of the model's results")
 @as_json
 def run(as_json: bool, **options: Any) -> int:
     """Print the table. Returns the exit code; raises UsageError."""

@@ -33,17 +33,17 @@ MOST_DETAILS = 12
     exit codes: 0 full marks, 1 not all of them, 2 wrong arguments
     """)
 @argument("lab", help="the lab; `weft lab list` shows them")
-@option("--p4", type=Path, metavar="FILE", help="the P4 program to judge")
+@option("--p4", type=Path, metavar="FILE", help="the P4 program to grade")
 @option(
     "--answer",
     type=Path,
     metavar="FILE",
-    help="what to judge in a lab that is answered with something else: its text says with what",
+    help="the file to grade in a lab that is not answered with P4; its text says what to write",
 )
-@flag("--reference", help="judge the reference: the lab's starter and its diff")
-@option("--seed", type=int, metavar="N", help="addresses, lengths and numbers come from it "
-        "(default: another one each time)")  # fmt: skip
-@flag("--all", "everything", help="show what was right, too, field by field")
+@flag("--reference", help="grade the model solution: the lab's starter plus its diff")
+@option("--seed", type=int, metavar="N", help="seed of addresses, lengths and numbers "
+        "(default: a new one each time)")  # fmt: skip
+@flag("--all", "everything", help="show what was right as well, field by field")
 @option(
     "--labs", type=Path, default=loader.DIRECTORY, metavar="DIR", help="where the labs' folders are"
 )

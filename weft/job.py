@@ -18,23 +18,23 @@ _SHOWN = 24  # queue pairs, without --ports
 
 job = Group("job", subcommand_metavar="submit|list|end|import ...", epilog="""
     examples:
-      sudo weft job submit my/llm.yaml            plan it, and say which ports it is to use
+      sudo weft job submit my/llm.yaml            plan it, and print the ports that it has to use
       sudo weft job submit my/llm.yaml --name llm-2 --json
-      sudo weft job list --ports                  the jobs that run, and every queue pair
+      sudo weft job list --ports                  the running jobs, with every queue pair
       sudo weft job end llm
       weft job import my/lingjun-data --nics 4 --out jobs.yaml
 
-    A job file has `job:` as a run file does (docs/workloads.md). The same over gRPC and in Python:
-    docs/scheduler.md
+    A job file has a `job:` like a run file's (docs/workloads.md). docs/scheduler.md describes the
+    same over gRPC and in Python.
     """)  # fmt: skip
-_ports = flag("--ports", help=f"show every queue pair, also of a job with more than {_SHOWN}")
+_ports = flag("--ports", help=f"show every queue pair, even of a job with more than {_SHOWN}")
 _as_json = flag("--json", "as_json", help="print the result as JSON")
 
 
-@job.command("submit", help="start the jobs of a file: their flows are planned with those that run")
+@job.command("submit", help="start the jobs of a file and plan their flows with the running jobs'")
 @argument("file", type=Path, metavar="FILE.yaml", help="the job, as a run file's `job:`")
-@option("--name", default="", metavar="NAME", help="what it is called (default: as its file says, "
-        "or as its file is called)")  # fmt: skip
+@option("--name", default="", metavar="NAME", help="the job's name (default: the file's, "
+        "or the file's own name)")  # fmt: skip
 @_ports
 @_as_json
 def submit(file: Path, name: str, ports: bool, as_json: bool) -> int:
@@ -50,7 +50,7 @@ def show_list(ports: bool, as_json: bool) -> int:
     return _tell(_ask("list"), ports=ports, as_json=as_json)
 
 
-@job.command("end", help="end jobs: their interfaces and paths are free")
+@job.command("end", help="end jobs and free their interfaces and paths")
 @argument("names", nargs=-1, metavar="NAME...", help="the jobs")
 @_as_json
 def end(names: tuple[str, ...], as_json: bool) -> int:
@@ -125,10 +125,10 @@ def _rows(pairs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 @option("--at", default=None, metavar="TIME",
         help="the jobs that ran then, as 2023/8/1 12:00 (default: when most ran)")  # fmt: skip
 @option("--bytes", "size", default="256MB", metavar="SIZE",
-        help="that each rank has to add up: the dataset does not say it (default)")  # fmt: skip
+        help="bytes that each rank sums up, which the dataset does not say (default)")  # fmt: skip
 @option("--nics", type=click.IntRange(1, 64), default=1, metavar="N",
-        help="that a host has: as many workers have room on it (default)")  # fmt: skip
-@option("--out", type=Path, metavar="FILE", help="write it there; without it to the terminal")
+        help="NICs of a host, which has room for as many workers (default)")  # fmt: skip
+@option("--out", type=Path, metavar="FILE", help="the file to write (default: print it)")
 def from_trace(folder: Path, at: str | None, size: str, nics: int, out: Path | None) -> int:
     """Run `weft job import FOLDER`; return the exit code."""
     from workloads import lingjun  # only here

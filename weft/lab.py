@@ -98,14 +98,14 @@ def _minutes(lab: Lab) -> str:
 @option("--variant", multiple=True, metavar="V", help="only this variant (may be given again)")
 @option("--seeds", metavar="N,...", help="run each variant with these (default: the lab's)")
 @flag("--quick", help="only the variants that the lab marks as quick")
-@flag("--full", help="also what the lab leaves out since it takes long")
+@flag("--full", help="also the variants that are left out because they take long")
 @option("--out", type=Path, metavar="DIR", help="where results go (default: results/NAME)")
-@option("--p4", type=Path, metavar="PROG.p4", help="run another program than the lab's")
+@option("--p4", type=Path, metavar="PROG.p4", help="run this program instead of the lab's")
 @option(
-    "--answer", type=Path, metavar="FILE", help="run what you wrote, in a lab without P4 of yours"
+    "--answer", type=Path, metavar="FILE", help="run what you wrote, in a lab not answered with P4"
 )
 @option("--workers", type=int, metavar="N",
-        help="simulations at the same time (default: as many as there are processors)")  # fmt: skip
+        help="simulations at the same time (default: one for each processor)")  # fmt: skip
 @_labs
 @flag("--json", "as_json", help="print results.json")
 def run_lab(
@@ -149,7 +149,7 @@ def run_lab(
 
 def _runtime(text: str) -> Runtime:
     if text not in list(Runtime):
-        raise UsageError(f"--runtime {text}: there is {', '.join(Runtime)}")
+        raise UsageError(f"--runtime {text}; available: {', '.join(Runtime)}")
     return Runtime(text)
 
 

@@ -46,13 +46,13 @@ MOST_PROBES = 1000
 @argument("target", help="the host that receives, or an interface of it")
 @option("--udp-port", type=int, default=DEFAULT_PORT, metavar="N",
         help="the flow's UDP source port, which switches hash (default)")  # fmt: skip
-@option("--dscp", type=int, default=ROCE_DSCP, metavar="N", help="of its packets (default)")
+@option("--dscp", type=int, default=ROCE_DSCP, metavar="N", help="DSCP of its packets (default)")
 @option("--count", type=int, default=10, metavar="N",
-        help="probes; a link that loses few packets needs many (default)")  # fmt: skip
+        help="number of probes; a link that rarely loses packets needs many (default)")  # fmt: skip
 @option("--sim", metavar="FILE",
-        help="in the simulator: a topology or a run file, by name or as a file")  # fmt: skip
-@option("--at", metavar="TIME", help="with --sim: after so much of the run, such as 2ms, with "
-        "its traffic and events (default: at its start)")  # fmt: skip
+        help="use the simulator: a topology or a run file, by name or path")  # fmt: skip
+@option("--at", metavar="TIME", help="with --sim: probe at this time of the run, such as 2ms, "
+        "with its traffic and events (default: at its start)")  # fmt: skip
 @as_json
 def run(
     source: str, target: str, udp_port: int, dscp: int, count: int, sim: str | None,

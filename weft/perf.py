@@ -27,30 +27,30 @@ PROGRESS_AFTER_S = 2.0
 
 
 _request = together(  # what the command and the prompt's `perf` have in common
-    argument("operation", type=Choice(OPERATIONS), help="what SRC posts"),
+    argument("operation", type=Choice(OPERATIONS), help="the operation that SRC posts"),
     argument("source", metavar="SRC",
-             help="who posts: a host, HOST:INTERFACE, or several at once: h1,h2"),
+             help="the sender: a host, HOST:INTERFACE, or several at once: h1,h2"),
     argument("target", metavar="DST", help="a host, or HOST:INTERFACE"),
     option("-s", "size", metavar="SIZE",
            help="bytes of a message, 1 to 8388608, or 64kB (default: 65536, for latency 2)"),
     flag("-a", "all_sizes", help="all sizes, 2 B to 8 MB"),
     option("-n", "count", type=int, metavar="COUNT",
-           help="messages on each queue pair (default: 1000, in real time those that fit 2 s)"),
+           help="messages on each queue pair (default: 1000, in real time as many as fit in 2 s)"),
     option("-q", "qps", default=1, metavar="QPS",
            help="queue pairs of each source, for bandwidth (default)"),
     option("--depth", type=int, metavar="N", help="messages outstanding on a queue pair "
-           "(default: 128, in real time at most a second's)"),
+           "(default: 128, in real time at most one second's worth)"),
     option("--mtu", type=Choice(MTUS), metavar="BYTES",
            help="payload of a packet: 256 to 4096 (default: the largest that the links allow)"),
-    option("--congestion", metavar="NAME", help="what lowers rates: a run file's "
-           "congestion_control, or none (default: the first)"),
+    option("--congestion", metavar="NAME", help="congestion control, by its name in run files, "
+           "or none (default: the first)"),
     option("--set", "set_name", metavar="NAME",
-           help="the parameter set of what lowers rates, or none"),
+           help="the parameter set of the congestion control, or none"),
     option("--retransmission", type=Choice(RETRANSMISSIONS), default=RETRANSMISSIONS[0],
-           help="what is sent again after a loss (default)"),
+           help="how lost packets are retransmitted (default)"),
     ways,
     option("--duration", metavar="T",
-           help="measure for so long, such as 5s (virtual time with --sim), in place of -n"),
+           help="measure for this long, such as 5s (virtual time with --sim), instead of -n"),
     flag("--bw", help="bandwidth only"),
     flag("--lat", help="latency only"),
 )  # fmt: skip
@@ -68,7 +68,7 @@ _request = together(  # what the command and the prompt's `perf` have in common
     """)
 @_request
 @option("--sim", metavar="TOPOLOGY",
-        help="in the simulator: a name that `weft topo list` shows, or a YAML file")  # fmt: skip
+        help="use the simulator: a name from `weft topo list`, or a YAML file")  # fmt: skip
 @as_json
 def run(sim: str | None, as_json: bool, **asked: Any) -> int:
     """Measure; return the exit code: 1 if something failed, 130 when interrupted."""

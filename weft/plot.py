@@ -23,7 +23,7 @@ ENDINGS = (".png", ".svg", ".pdf")
       weft plot build/sim/incast-32 --what queues -o queues.svg
       weft plot build/sim/incast-32 -o incast.png           incast-queues.png and so on
     """)
-@argument("result", type=Path, metavar="DIR", help="what weft sim --out wrote")
+@argument("result", type=Path, metavar="DIR", help="a result folder of weft sim")
 @option("-o", "out", type=Path, metavar="FILE",
         help="where the figure goes: .png, .svg or .pdf (default: DIR/WHAT.png)")  # fmt: skip
 @option("--what", type=click.Choice(list(TOPICS)), help="one topic (default: all that has data)")

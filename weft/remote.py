@@ -36,7 +36,7 @@ def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
         switch, *paths = [word for word in words if word != DROP]
         names = [each.name for each in session.topology.switches]
         if switch not in (*names, "all"):
-            raise UsageError(f"no switch {switch!r}: there is {', '.join(names)}, and all")
+            raise UsageError(f"no switch {switch!r}; available: {', '.join(names)}, and all")
         path = Path(paths[0]) if paths else None
         wanted = names if switch == "all" else [switch]
         yield from programs.reload(wanted, path, drop=DROP in words)
@@ -72,7 +72,7 @@ def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
 def _switch(session: Session, words: list[str]) -> str:
     names = [each.name for each in session.topology.switches]
     if len(words) != 1 or words[0] not in names:
-        raise UsageError(f"no switch {' '.join(words)!r}: there is {', '.join(names)}")
+        raise UsageError(f"no switch {' '.join(words)!r}; available: {', '.join(names)}")
     return words[0]
 
 
@@ -82,7 +82,7 @@ def _switch(session: Session, words: list[str]) -> str:
       sudo weft link s1:3 s3:1 up
     """)
 @argument("ends", nargs=2, metavar="END END", help="a node, or a port: s1, s1:3, h1")
-@argument("state", type=click.Choice(["down", "up"]), help="what to do")
+@argument("state", type=click.Choice(["down", "up"]), help="unplug the cable, or plug it in")
 def link(ends: tuple[str, str], state: str) -> int:
     """Run `weft link END END down|up`; return the exit code."""
     return _ask("link", [*ends, state])
@@ -96,7 +96,7 @@ def link(ends: tuple[str, str], state: str) -> int:
     """)
 @argument("switch", help="a switch, or all")
 @argument("program", required=False, type=Path, metavar="[FILE.p4]",
-          help="another program than it runs")  # fmt: skip
+          help="a different program (default: the one that it runs)")  # fmt: skip
 @flag(DROP, help="drop what the switch holds: it begins anew, with the entries of its file if it "
       "has one")  # fmt: skip
 def reload(switch: str, program: Path | None, drop_entries: bool) -> int:
@@ -130,7 +130,7 @@ def execute(host: str, command: tuple[str, ...]) -> int:
     fabric = fabric_record.running()
     hosts = [each.name for each in fabric.topology.hosts]
     if host not in hosts:
-        raise UsageError(f"no host {host!r}: there is {', '.join(hosts)}")
+        raise UsageError(f"no host {host!r}; available: {', '.join(hosts)}")
     enter = ["ip", "netns", "exec", namespace_name(fabric.run, host)]
     sys.stdout.flush()
     words = command[1:] if command[:1] == ("--",) else command

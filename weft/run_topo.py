@@ -140,7 +140,7 @@ class _Asked:
 
 @command("""
     examples:
-      sudo weft run-topo                        the default fabric, its results, and down
+      sudo weft run-topo                        start the default fabric, test it, take it down
       sudo weft run-topo --cli                  the same, then a prompt
       sudo weft run-topo my/net.yaml --json     another topology, for a program to read
       sudo weft run-topo triangle --p4 lb.p4 --entries my/entries --cli
@@ -155,17 +155,17 @@ class _Asked:
     metavar="PROG.p4",
     help="run it on all switches (default: the topology's programs, or p4src/fabric.p4)",
 )
-@option("--entries", type=Path, metavar="DIR", help="a folder with s1-runtime.json or "
-        "s1-commands.txt a switch: what switches with your own program hold")  # fmt: skip
+@option("--entries", type=Path, metavar="DIR", help="table entries for switches with your own "
+        "program: a folder with s1-runtime.json or s1-commands.txt for each")  # fmt: skip
 @option("--target", type=click.Choice(["softswitch", "bmv2"]), default="softswitch",
-        help="what plays the switches: ours, or simple_switch_grpc (default)")  # fmt: skip
-@flag("--cli", help="give a prompt after the results")
+        help="the switch to run: ours, or simple_switch_grpc (default)")  # fmt: skip
+@flag("--cli", help="keep the fabric up after the results, with a prompt")
 @option("--seconds", type=click.IntRange(1, 3600), default=2, metavar="N",
         help="how long the TCP transfer lasts (default)")  # fmt: skip
 @option("--metrics", type=port_number, is_flag=False, flag_value=METRICS_PORT, metavar="[PORT]",
-        help="serve Prometheus metrics on 127.0.0.1 while it is up "
+        help="serve Prometheus metrics on 127.0.0.1 while the fabric is up "
         f"(PORT: {METRICS_PORT})")  # fmt: skip
-@flag("--keep-logs", help="never prune the logs of this run")
+@flag("--keep-logs", help="never delete the logs of this run")
 @as_json
 def run(**options: Any) -> int:
     """Do the whole command; return the exit code. Raises the errors of the packages it uses."""

@@ -17,7 +17,7 @@ _PORT = "TCP port of 127.0.0.1, 0 for any that is free (default)"
       weft web --port 0        on any free port
     """)
 @option("--port", type=port_number, default=WEB_PORT, metavar="N", help=_PORT)
-@option("--interval", default="1s", metavar="T", help="time between looks (default)")
+@option("--interval", default="1s", metavar="T", help="time between updates (default)")
 def web(port: int, interval: str) -> int:
     """Serve the page; return the exit code. Raises PortInUseError, UsageError."""
     return server.run(port, interval)
@@ -25,7 +25,7 @@ def web(port: int, interval: str) -> int:
 
 @command(f"""
     examples:
-      weft metrics                                  until Ctrl-C, run after run
+      weft metrics                                  until Ctrl-C, for this run and later ones
       curl -s http://127.0.0.1:{METRICS_PORT}/metrics        what Prometheus scrapes
     """)
 @option("--port", type=port_number, default=METRICS_PORT, metavar="N", help=_PORT)

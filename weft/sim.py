@@ -47,24 +47,24 @@ _ALMOST = 0.99  # of the goodput: the rate over the whole run is said where it i
     """)
 @argument("file", required=False, help="a run file, or the name of a shipped one")
 @flag("--list", "listing", help="list the runs that come with Weft")
-@option("--seed", type=int, metavar="N", help="of what is random (default: the file's)")
+@option("--seed", type=int, metavar="N", help="seed of all random choices (default: the file's)")
 @option("--until", metavar="T",
         help="end at this virtual time, such as 20ms (default: the file's)")  # fmt: skip
 @option("--out", type=Path, metavar="DIR", help="where results go (default: build/sim/NAME)")
 @option("--pcap", multiple=True, metavar="NODE:PORT",
-        help="capture a port, such as s1:2 or h3, beside DIR (may be given again)")  # fmt: skip
+        help="capture a port, such as s1:2 or h3, next to DIR (repeatable)")  # fmt: skip
 @option("--time-scale", default=1, metavar="N",
-        help="slow links down as real time does; traffic keeps its times (default)")  # fmt: skip
+        help="slow the links down as in real time; traffic is not slowed (default)")  # fmt: skip
 @option(
     "--p4",
     type=Path,
     metavar="PROG.p4",
     help="run it on all switches (default: the topology's programs, or p4src/fabric.p4)",
 )
-@option("--entries", type=Path, metavar="DIR", help="a folder with s1-runtime.json or "
-        "s1-commands.txt a switch: what switches with your own program hold")  # fmt: skip
+@option("--entries", type=Path, metavar="DIR", help="table entries for switches with your own "
+        "program: a folder with s1-runtime.json or s1-commands.txt for each")  # fmt: skip
 @option("--p4runtime", "p4runtime", type=port_number, metavar="PORT",
-        help="serve P4Runtime of switches with your own program, the first one's at PORT; begins "
+        help="serve P4Runtime for switches with your own program, from PORT on; the run starts "
         "when a controller has connected, and waits for its answers")  # fmt: skip
 @flag("--json", "as_json", help="print the summary as JSON")
 def run(

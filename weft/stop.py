@@ -34,7 +34,7 @@ def stop() -> int:
       sudo weft clean
       sudo weft clean --logs      the logs of past runs too
     """)
-@flag("--logs", help="remove the logs of past runs too")
+@flag("--logs", help="also remove the logs of past runs")
 def clean(logs: bool) -> int:
     """Remove what crashed runs left, with `--logs` past runs' logs; return the exit code."""
     _require_root("weft clean")

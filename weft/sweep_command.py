@@ -74,20 +74,20 @@ class _Asked:
     """)
 @argument("file", required=False, help="a sweep file, a run file, or a shipped run's name")
 @option("--vary", multiple=True, metavar="PATH=V,...", help="values of a parameter, or a range: "
-        "1us..1ms:5 (5 values), 1us..1ms:5:log (may be given again)")  # fmt: skip
+        "1us..1ms:5 (5 values), 1us..1ms:5:log (repeatable)")  # fmt: skip
 @option("--seeds", metavar="N,...", help="seeds (default: the run's own)")
 @option("--draw", metavar="METHOD:N[:SEED]",
         help="draw N points from the ranges: random, or latin-hypercube")  # fmt: skip
 @option("--metric", multiple=True, metavar="NAME",
         help="measure this, such as goodput or peak_queue[s1:3] (default: all)")  # fmt: skip
-@option("--maximise", metavar="NAME", help="the best point has most of this metric")
-@option("--minimise", metavar="NAME", help="the best point has least of this metric")
+@option("--maximise", metavar="NAME", help="the best point has the highest value of this metric")
+@option("--minimise", metavar="NAME", help="the best point has the lowest value of this metric")
 @option("--subject-to", multiple=True, metavar="RULE",
-        help="what the best point has to keep to, such as 'peak_queue <= 16MB'")  # fmt: skip
+        help="a condition on the best point, such as 'peak_queue <= 16MB'")  # fmt: skip
 @option("--until", metavar="T", help="end every run at this virtual time")
-@option("--workers", type=int, metavar="N", help="processes (default: one a processor)")
+@option("--workers", type=int, metavar="N", help="processes (default: one for each processor)")
 @option("--scheduler", metavar="ADDRESS",
-        help="play on the workers of a Dask scheduler, such as tcp://10.0.0.7:8786")  # fmt: skip
+        help="run on the workers of a Dask scheduler, such as tcp://10.0.0.7:8786")  # fmt: skip
 @option("--out", type=Path, metavar="DIR", help="where results go (default: build/sweep/NAME)")
 @option("--p4", type=Path, metavar="PROG.p4", help="run another program than p4src/fabric.p4")
 @flag("--list-metrics", help="list the metrics, with their units")

@@ -37,15 +37,15 @@ _FULL = 0.9
 @command("""
     examples:
       weft top                      all ports, each second, until Ctrl-C
-      weft top s1 h3 --sort load    the ports of s1 and those to h3, the fullest first
-      weft top --once --json        one look, for a program to read
+      weft top s1 h3 --sort load    the ports of s1 and those to h3, the busiest first
+      weft top --once --json        one reading, for a program
     """)
 @argument("only", nargs=-1, metavar="[WHERE]...",
           help="switches, hosts or ports (s1:3); default: all")  # fmt: skip
-@option("--interval", default="1s", metavar="T", help="time between looks (default)")
-@flag("--once", help="one look after one interval")
+@option("--interval", default="1s", metavar="T", help="time between updates (default)")
+@flag("--once", help="print one reading after one interval and exit")
 @option("--sort", default="name", metavar="SORT",
-        help="what ports are sorted by, highest first (default)")  # fmt: skip
+        help="column to sort the ports by, highest first (default)")  # fmt: skip
 @as_json
 def run(only: tuple[str, ...], interval: str, once: bool, sort: str, as_json: bool) -> int:
     """Show rates until Ctrl-C or the end of the run; return the exit code.

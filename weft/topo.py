@@ -24,7 +24,7 @@ from weft.topo_show import show
 @command("""
     examples:
       weft topo list
-      weft topo check my/net.yaml           errors, warnings, and what would be right
+      weft topo check my/net.yaml           errors and warnings, and how to fix them
       weft topo check my/net.yaml --strict  warnings fail too
       weft topo show rail                   in the terminal
       weft topo show rail --png rail.png --svg rail.svg
@@ -34,7 +34,7 @@ from weft.topo_show import show
       weft topo import topo.csv --set spines=8 --set nics=4 --out net.yaml
     """)
 @argument(
-    "action", type=click.Choice(["check", "show", "list", "new", "import"]), help="what to do"
+    "action", type=click.Choice(["check", "show", "list", "new", "import"]), help="the action"
 )
 @argument("topo", required=False, help="a name or a YAML file; new: the generator; import: "
           "p4lang tutorials' topology.json, p4-utils' p4app.json, Lingjun's topo.csv")  # fmt: skip
@@ -47,12 +47,12 @@ from weft.topo_show import show
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="new: what the file is to say; import of topo.csv: spines, cores, nics, rate",
+    help="new: a key of the file; import of topo.csv: spines, cores, nics, rate",
 )
 @option("--p4", "program", type=Path, metavar="PROG.p4",
-        help="import: what switches run that the file gives no program")  # fmt: skip
+        help="import: the program of switches for which the file names none")  # fmt: skip
 @option("--out", type=Path, metavar="FILE",
-        help="new, import: write it there; without it to the terminal")  # fmt: skip
+        help="new, import: the file to write (default: print it)")  # fmt: skip
 @as_json
 def run(
     action: str, topo: str | None, strict: bool, png: Path | None, svg: Path | None, tables: bool,

@@ -41,7 +41,7 @@ def _positive(text: str) -> int:
 @command("""
     examples:
       weft trace s1                                 all packets, until Ctrl-C
-      weft trace s1 --filter 'udp dst port 4791'    those that a pcap filter takes
+      weft trace s1 --filter 'udp dst port 4791'    packets that match a pcap filter
       weft trace s1 --port 1 --port 2 --count 10    ten that arrive at port 1 or 2
       weft trace 127.0.0.1:9559 --json              any softswitch, an object a line
       weft trace 10.0.0.7:9559 --tls-ca ca.pem      one with --grpc-server-ssl

@@ -76,34 +76,36 @@ class _Asked:
     exit codes: 0 trained, and all ranks have the same weights; 1 something failed; 2 wrong
     arguments; 130 interrupted
     """)
-@argument("topo", required=False, help="a name that `weft topo list` shows, or a YAML file: it is "
-          "brought up for the job (without: the fabric that is up)")  # fmt: skip
+@argument("topo", required=False, help="a name from `weft topo list`, or a YAML file: it is "
+          "started for the job (default: the running fabric)")  # fmt: skip
 @option("--transport", type=Choice(("in-network", "ring", "rdma", "gloo")), default="in-network",
-        help="what adds the gradients up: switches, a ring of hosts that adds the same integers "
-        "(over TCP, or over RDMA), or PyTorch's own gloo (default)")  # fmt: skip
+        help="how gradients are summed: by switches, by a ring of hosts that adds the same "
+        "integers (over TCP, or over RDMA), or by PyTorch's own gloo (default)")  # fmt: skip
 @option("--steps", type=_AT_LEAST, default=40, metavar="N", help="steps to train (default)")
-@option("--batch", type=_AT_LEAST, default=32, metavar="N", help="digits a rank and step (default)")
+@option(
+    "--batch", type=_AT_LEAST, default=32, metavar="N", help="digits per rank and step (default)"
+)
 @option("--hidden", type=_AT_LEAST, default=48, metavar="N",
         help="units of the model's hidden layer; it has 75 N + 10 weights (default)")  # fmt: skip
 @option("--rate", type=click.FloatRange(min=0, min_open=True), default=0.2, metavar="X",
         help="the learning rate (default)")  # fmt: skip
 @option("--seed", type=click.IntRange(0, 2**31), default=1, metavar="N",
-        help="of the data, its order and the first weights (default)")  # fmt: skip
+        help="seed of the data, its order and the initial weights (default)")  # fmt: skip
 @option("--hosts", metavar="H,H", help="hosts of ranks 0, 1, ... (default: all, or the job's)")
-@option("--ranks", type=click.IntRange(min=2), metavar="N", help="the first N hosts")
+@option("--ranks", type=click.IntRange(min=2), metavar="N", help="use the first N hosts")
 @option("--job", metavar="NAME", help="in-network: which of the topology's jobs (default: the "
         "first)")  # fmt: skip
-@option("--loss", metavar="SHARE", help="lose so many frames on every link, such as 1%")
+@option("--loss", metavar="SHARE", help="frames lost on every link, such as 1%")
 @option(
     "--fault",
     multiple=True,
     metavar="TEXT",
-    help="what goes wrong, such as "
+    help="inject a fault, such as "
     "'at step 20: kill s3'; also revive, down A B, up A B, loss 5% A B; repeatable",
 )
 @ways
 @option("--target", type=Choice(("softswitch", "bmv2")), default="softswitch",
-        help="what plays the switches of TOPO (default)")  # fmt: skip
+        help="the switch that TOPO runs (default)")  # fmt: skip
 @option("--time-scale", type=_AT_LEAST, metavar="N", help="slow TOPO down by this (default: its "
         "own)")  # fmt: skip
 @option(
@@ -111,7 +113,7 @@ class _Asked:
     type=click.FloatRange(min=0.1),
     default=5.0,
     metavar="S",
-    help="in-network: go on by the ring after S seconds without progress (default)",
+    help="in-network: continue over the ring after S seconds without progress (default)",
 )
 @as_json
 def run(**options: Any) -> int:

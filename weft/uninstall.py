@@ -305,8 +305,8 @@ def main() -> int:
     """Run `python3 -m weft.uninstall`, for a machine without an installed `weft`."""
     parser = argparse.ArgumentParser(prog="weft uninstall", description=__doc__.splitlines()[0])
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="say it, and remove nothing")
-    parser.add_argument("--json", action="store_true", help="print a stable JSON form")
+    parser.add_argument("--dry-run", action="store_true", help="list everything, remove nothing")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     words = parser.parse_args()
     try:
         return run(yes=words.yes, dry_run=words.dry_run, as_json=words.json)

@@ -253,7 +253,7 @@ class _Check:
 
     def _mix(self, path: FieldPath, entry: MixEntry) -> None:
         if entry.sizes not in MIXES:
-            hint = did_you_mean(entry.sizes, MIXES) or f": there is {', '.join(MIXES)}"
+            hint = did_you_mean(entry.sizes, MIXES) or f"; available: {', '.join(MIXES)}"
             self._report((*path, "sizes"), f"no flow-size mix {entry.sizes!r}{hint}")
         where = (*path, "hosts") if entry.hosts else path
         hosts = self._ends(where, entry.hosts or [ALL])
@@ -347,7 +347,7 @@ class _Check:
         hosts = [host.name for host in self.run.topology.hosts]
         for name in self.run.receivers:
             if name not in hosts:
-                hint = did_you_mean(name, hosts) or f": there is {hosts[0]} to {hosts[-1]}"
+                hint = did_you_mean(name, hosts) or f"; available: {hosts[0]} to {hosts[-1]}"
                 self._report(("receivers", name), f"no host {name!r}{hint}")
 
     def _programs(self) -> None:
@@ -356,7 +356,7 @@ class _Check:
             path = ("programs", i)
             for name in placed.hosts:
                 if name not in hosts:
-                    hint = did_you_mean(name, hosts) or f": there is {hosts[0]} to {hosts[-1]}"
+                    hint = did_you_mean(name, hosts) or f"; available: {hosts[0]} to {hosts[-1]}"
                     self._report((*path, "hosts"), f"no host {name!r}{hint}")
             if len(set(placed.hosts)) < len(placed.hosts):
                 self._report((*path, "hosts"), "a host is named twice")
@@ -427,7 +427,7 @@ class _Check:
         if name is None:
             return
         if name not in known:
-            there = f"there is {', '.join(known)}" if known else "it has none with a DSCP"
+            there = f"available: {', '.join(known)}" if known else "it has none with a DSCP"
             hint = did_you_mean(name, known) or f": {there}"
             self._report(path, f"the topology has no class {name!r}{hint}")
         if "read" in operations:

@@ -121,7 +121,7 @@ class _Reader:
         while at < len(words):
             key = words[at]
             if key not in known:
-                self._tell(number, f"{key!r} is not taken: there is {', '.join(known)}")
+                self._tell(number, f"{key!r} is not taken; available: {', '.join(known)}")
                 return None
             value = self._number(number, key, words[at + 1] if at + 1 < len(words) else None)
             found.setdefault(key, []).append(value)

@@ -93,7 +93,7 @@ def _imported(
     groups = [str(group) for group in (without if isinstance(without, list) else [without])]
     for group in groups:
         if group not in _GROUPS:
-            hint = did_you_mean(group, _GROUPS) or f": there is {', '.join(_GROUPS)}"
+            hint = did_you_mean(group, _GROUPS) or f"; available: {', '.join(_GROUPS)}"
             report("without", f"no group {group!r}{hint}")
     name = job["simai"]
     text = ""

@@ -43,7 +43,7 @@ def _placement(value: object) -> object:
     if isinstance(value, str) and value not in PLACEMENTS:
         hint = did_you_mean(value, PLACEMENTS)
         known = ", ".join(PLACEMENTS)
-        raise ValueError(f"no placement {value!r}{hint or f': there is {known}'}, or list hosts")
+        raise ValueError(f"no placement {value!r}{hint or f'; available: {known}'}, or list hosts")
     if isinstance(value, list) and not all(isinstance(host, str) for host in value):
         raise ValueError("a placement lists hosts by name: [h1, h3]")
     if not isinstance(value, str | list) or not value:

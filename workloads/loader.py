@@ -46,7 +46,7 @@ def load_run_file(path_or_name: str | Path) -> RunFile:
     except FileNotFoundError:
         hint = did_you_mean(str(path_or_name), available_runs())
         there = ", ".join(available_runs())
-        message = f"no such run file{hint or f': by name there is {there}'}"
+        message = f"no such run file{hint or f'; available by name: {there}'}"
         if str(path_or_name) in available():
             message = f"this is a topology: write 'topology: {path_or_name}' into a run file"
         raise TopologyError([Problem(str(path), 1, 1, "", message)]) from None
@@ -130,7 +130,7 @@ def _topology(document: Document, spec: RunEntry, name: str, directory: Path) ->
     if not is_file and spec.topology not in available() and not Path(spec.topology).is_file():
         hint = did_you_mean(spec.topology, available())
         there = ", ".join(available())
-        message = f"no topology {spec.topology!r}{hint or f': by name there is {there}'}"
+        message = f"no topology {spec.topology!r}{hint or f'; available by name: {there}'}"
         raise TopologyError([document.problem(("topology",), message)])
     return load(path if is_file else spec.topology).with_time_scale(1)
 

@@ -130,7 +130,7 @@ def find_interface(
 
 
 def _there_is(names: Sequence[str]) -> str:
-    return f" (there is {names[0]} to {names[-1]})" if names else " (there are no hosts)"
+    return f" (available: {names[0]} to {names[-1]})" if names else " (there are no hosts)"
 
 
 def hosts_named(topology: Topology, names: Iterable[str]) -> list[Host]:

@@ -205,7 +205,7 @@ def sender(name: str) -> Sender:
     """Return the sender of that name. Raises KeyError."""
     known = {each.name: each for each in choices()}
     if name not in known:
-        raise KeyError(f"no sender {name!r}: there is {', '.join(known)}")
+        raise KeyError(f"no sender {name!r}; available: {', '.join(known)}")
     return known[name]
 
 

@@ -179,7 +179,7 @@ class _Reader:
             return Pass(int(time), "", group, 0)
         match = _KIND.fullmatch(kind)
         if match is None or match.group(1) not in _KINDS:
-            hint = did_you_mean(kind, _KINDS) or f": there is NONE, {', '.join(_KINDS)}"
+            hint = did_you_mean(kind, _KINDS) or f"; available: NONE, {', '.join(_KINDS)}"
             message = f"no communication {kind!r}{hint}, each also with _EP or _DP_EP"
             self._tell(number, words[1].start() + 1, message)
             return None

@@ -59,19 +59,19 @@ def _tcp_port(text: str) -> int:
                                                  one with --grpc-server-ssl
     """)
 @argument("switch", required=False, help="a switch of the run")
-@option("--grpc", metavar="HOST:PORT", help="a switch by its P4Runtime address")
-@option("--thrift-port", type=_tcp_port, metavar="N", help="a switch by the --thrift-port that "
-        "it was started with, as for simple_switch_CLI")  # fmt: skip
-@option("--thrift-ip", default="127.0.0.1", metavar="HOST", help="its machine")
+@option("--grpc", metavar="HOST:PORT", help="address the switch by its P4Runtime address")
+@option("--thrift-port", type=_tcp_port, metavar="N", help="address the switch by the "
+        "--thrift-port that it was started with, as for simple_switch_CLI")  # fmt: skip
+@option("--thrift-ip", default="127.0.0.1", metavar="HOST", help="with --thrift-port: its machine")
 @option("--json", "program", type=Path, metavar="FILE", help="BMv2 JSON to take names from")
 @option("--pre", hidden=True, expose_value=False)  # simple_switch_CLI's; there is one kind
 @option("--device-id", type=_id, metavar="N",
-        help="P4Runtime's device id (default: what the switch says, or 0)")  # fmt: skip
-@option("--election-id", type=_id, metavar="N", help="take the controller's place with this id "
-        "(default: write beside it, if the switch has roles, else with id 1)")  # fmt: skip
-@option("-c", "commands", multiple=True, metavar="COMMAND", help="do this and leave")
-@flag("--strict", help="end at the first command that fails, with exit code 1 "
-      "(default: go on, end with 0)")  # fmt: skip
+        help="P4Runtime device id (default: the one that the switch reports, or 0)")  # fmt: skip
+@option("--election-id", type=_id, metavar="N", help="become primary with this id instead of the "
+        "controller (default: write next to it in a role, else with id 1)")  # fmt: skip
+@option("-c", "commands", multiple=True, metavar="COMMAND", help="run this command and exit")
+@flag("--strict", help="stop at the first command that fails, with exit code 1 "
+      "(default: go on, exit with 0)")  # fmt: skip
 @tls_files
 def run(
     switch: str | None, grpc: str | None, thrift_port: int | None, thrift_ip: str,

@@ -58,9 +58,9 @@ class Results:
         help="limits: stf (tests passed, at least); refusals, refusals-json (without P4Info; only "
         "with p4c-bm2-ss on PATH), core-refusals, p4info, warnings-precision, warnings-recall "
         "(at least N%); unsupported (at most N%); crashes (at most)")  # fmt: skip
-@flag("--outputs", help="compare with p4c's outputs though it is on PATH")
-@flag("--no-stf", help="leave the packets out")
-@flag("--pairings", help="packets with each of {weft, p4c} x {softswitch, bmv2} that is on PATH")
+@flag("--outputs", help="compare with the outputs kept in the checkout even if p4c is on PATH")
+@flag("--no-stf", help="skip the packet tests")
+@flag("--pairings", help="run packets on every pairing of {weft, p4c} x {softswitch, bmv2} on PATH")
 @jobs_option
 @as_json
 def run(

@@ -49,29 +49,29 @@ class _Asked:
 @command("""
     examples:
       weft corpus tutorials/exercises           each program below that makes a V1Switch
-      weft corpus --list fabrics.txt            a line a program: PROG.p4 [-I DIR] [-D NAME]
+      weft corpus --list fabrics.txt            each line is PROG.p4 [-I DIR] [-D NAME]
       weft corpus p4-guide --packets 300        generated packets too, as weft parity makes
 
     With p4c-bm2-ss on PATH its verdict and P4Info are compared: what p4c accepts has to
     be accepted, with the same P4Info, within --limit. With --packets, both compilers'
     programs have to answer alike (docs/parity.md).
 
-    exit codes: 0 all is so, 1 not, 2 wrong arguments or no program
+    exit codes: 0 all programs pass, 1 some do not, 2 wrong arguments or no program
     """)
 @argument("dirs", type=Path, nargs=-1, metavar="[DIR]...")
-@option("--list", type=Path, metavar="FILE", help="programs, and what each needs to compile")
+@option("--list", type=Path, metavar="FILE", help="a list of programs, with each one's options")
 @preprocessor
 @option("--limit", default=10.0, metavar="SECONDS",
-        help="a program takes no longer from source to machine code (default: 10)")  # fmt: skip
+        help="longest time from source to machine code that passes (default: 10)")  # fmt: skip
 @option("--packets", default=0, metavar="N",
-        help="so many generated packets through each program (default: none)")  # fmt: skip
-@option("--live-packets", default=0, metavar="N", help="so many of them on simple_switch_grpc too, "
-        "which needs root (default: none)")  # fmt: skip
-@option("--time-limit", default=180.0, metavar="SECONDS", help="for each program, to compile "
-        "and again for its packets; then it is ended and counted as not done "
+        help="number of generated packets for each program (default: none)")  # fmt: skip
+@option("--live-packets", default=0, metavar="N", help="how many of them also run on "
+        "simple_switch_grpc, which needs root (default: none)")  # fmt: skip
+@option("--time-limit", default=180.0, metavar="SECONDS", help="limit for compiling one program "
+        "and again for its packets; one that takes longer is ended and counted as not done "
         "(default: 180)")  # fmt: skip
-@option("--total-time", default=math.inf, metavar="SECONDS", help="for all together; what is not "
-        "done then is counted as such (default: no limit)")  # fmt: skip
+@option("--total-time", default=math.inf, metavar="SECONDS", help="limit for all programs; those "
+        "left over are counted as not done (default: no limit)")  # fmt: skip
 @jobs_option
 @as_json
 def run(as_json: bool, **options: Any) -> int:

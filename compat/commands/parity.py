@@ -31,14 +31,14 @@ SHOWN_UPDATES = 12
     """)
 @argument("program", type=Path, metavar="PROG.p4", help="the program")
 @preprocessor
-@option("--packets", default=1000, metavar="N", help="how many (default)")
+@option("--packets", default=1000, metavar="N", help="number of packets (default)")
 @option("--live-packets", default=300, metavar="N",
-        help="how many of them on running switches, which are slow; 0: none (default)")  # fmt: skip
+        help="how many of them also run on running switches, which are slow (default)")  # fmt: skip
 @option("--seed", default=1, metavar="N",
         help="the same seed makes the same packets and entries (default)")  # fmt: skip
 @option("--entries", type=Path, metavar="FILE", help="take the entries from a JSON file")
 @option("--replay", type=Path, metavar="FILE", help="run a vector file's entries and packets")
-@flag("--daemon", help="run our switch as a daemon too, on real links")
+@flag("--daemon", help="also run our switch as a daemon, on real links")
 @option("-o", "out", type=Path, default=Path("build/parity"), metavar="DIR",
         help="where vector files of differences go (default)")  # fmt: skip
 @as_json

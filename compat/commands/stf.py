@@ -40,18 +40,18 @@ class StfFileError(Exception):
       weft stf --all testdata/p4_16_samples --report stf.md
                                                  every *-bmv2.stf there, and a page of it
 
-    exit codes: 0 all is as expected, 1 not all, 2 wrong arguments
+    exit codes: 0 every expectation holds, 1 some do not, 2 wrong arguments
     """)
 @argument("program", required=False, type=Path, metavar="[PROGRAM.p4]")
 @argument("test", required=False, type=Path, metavar="[TEST.stf]")
 @option("--target", type=click.Choice(TARGETS), default=TARGETS[0],
         help="the switch to run on (default)")  # fmt: skip
 @option("--compiler", type=click.Choice(["weft", "p4c"]), default="weft",
-        help="who compiles the program (default)")  # fmt: skip
+        help="the compiler to use (default)")  # fmt: skip
 @option("--all", "directory", type=Path, metavar="DIR",
         help="run every *-bmv2.stf of DIR with its program")  # fmt: skip
 @option("--report", type=Path, metavar="FILE", help="with --all: write the results as Markdown")
-@option("--jobs", default=2, metavar="N", help="with --all: so many tests at once (default)")
+@option("--jobs", default=2, metavar="N", help="with --all: tests at the same time (default)")
 @preprocessor
 @as_json
 def run(

@@ -29,15 +29,16 @@ PERCENTS = 100
       weft validate                               all of them: half an hour
       weft validate --within 30 --json
 
-    exit codes: 0 all are as near as --within, 1 not all, 2 wrong arguments
+    exit codes: 0 all agree --within the limit, 1 some do not, 2 wrong arguments
     """)
 @argument("case", required=False, type=click.Choice(list(CASES)))
 @option("--control", metavar="NAME", help="one sender's algorithm (default: all recorded)")
-@option("--seeds", default=1, metavar="N", help="runs of ours, each with other paths (default)")
+@option("--seeds", default=1, metavar="N", help="number of our runs, each with other paths "
+        "(default)")  # fmt: skip
 @option("--within", default=round(WITHIN * PERCENTS), metavar="PERCENT",
         help="by how much a percentile may differ (default)")  # fmt: skip
 @option("--variant", metavar="NAME",
-        help="of --control: without a named difference of models, such as cells")  # fmt: skip
+        help="with --control: without a named difference of the models, such as cells")  # fmt: skip
 @flag("--list", "listing", help="list what is recorded")
 @as_json
 def run(
@@ -51,7 +52,7 @@ def run(
 ) -> int:
     """Print the comparisons; return the exit code. Raises UsageError, FactsError."""
     if control is not None and control not in controls():
-        raise UsageError(f"--control {control}: there is {', '.join(controls())}")
+        raise UsageError(f"--control {control}; available: {', '.join(controls())}")
     if variant is not None and control is None:
         raise UsageError(f"--variant {variant}: of which --control?")
     if not 1 <= seeds <= MOST_SEEDS:

@@ -53,7 +53,7 @@ def simple_switch_cli() -> int:
       weft drop-in ~/weft-bin --python              python3 and ptf too, with all that the
                                                     scripts of p4lang/tutorials import
     """)
-@argument("directory", type=Path, metavar="DIR", help="the folder; made if it is not there")
+@argument("directory", type=Path, metavar="DIR", help="the folder, created if it does not exist")
 @flag("--python", "with_python",
       help="add python3 and ptf with the modules that p4lang's scripts import")  # fmt: skip
 def run(directory: Path, with_python: bool) -> int:

@@ -72,11 +72,11 @@ class Built:
       weft lab-files p4-learning --beside simple_switch_CLI
                                                  and whether BMv2 prints the same
 
-    exit codes: 0 nothing is refused or differs, 1 something, 2 wrong arguments
+    exit codes: 0 nothing is refused or differs, 1 something is or does, 2 wrong arguments
     """)
 @argument("folder", type=Path, metavar="DIR")
 @option("--beside", metavar="CLI",
-        help="BMv2's own CLI, as a command; simple_switch_grpc has to be on PATH")  # fmt: skip
+        help="compare with this command, BMv2's own CLI; needs simple_switch_grpc")  # fmt: skip
 @as_json
 def run(folder: Path, beside: str | None, as_json: bool) -> int:
     """Run every file; return the exit code."""

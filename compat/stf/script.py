@@ -111,7 +111,7 @@ def _statement(line: int, text: str) -> Statement:
             return _STATEMENTS[name](line, text, rest)
     except StfError as error:
         raise StfError(str(error), line) from None
-    raise StfError(f"{word!r} is no statement; there are {', '.join(_STATEMENTS)} and "
+    raise StfError(f"{word!r} is no statement; available: {', '.join(_STATEMENTS)} and "
                    f"{', '.join(COMMANDS)}", line)  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def fault(text: str, topology: Topology) -> Fault:
             names = [each.name for each in topology.switches]
             if switch not in names:
                 raise UsageError(
-                    f"fault {text!r}: no switch {switch!r}: there is {', '.join(names)}"
+                    f"fault {text!r}: no switch {switch!r}; available: {', '.join(names)}"
                 )
         case ("down" | "up", a, b):
             find_links(topology, a, b)

@@ -120,7 +120,7 @@ def find_job(topology: Topology, wanted: str | None) -> tuple[SwitchJobs, str, t
     }
     if wanted is not None and wanted not in known:
         shown = ", ".join(known) or "none"
-        raise UsageError(f"no job {wanted!r} of switches in {topology.name}: there is {shown}")
+        raise UsageError(f"no job {wanted!r} of switches in {topology.name}; available: {shown}")
     if not known:
         keys = [s.key for each in mechanisms() if each.jobs for s in each.settings]
         raise UsageError(
@@ -141,7 +141,7 @@ def ranks_of(request: Request, topology: Topology) -> tuple[str, ...]:
     names = [host.name for host in topology.hosts]
     for name in request.hosts:
         if name not in names:
-            raise UsageError(f"no host {name!r} in {topology.name}: there is {', '.join(names)}")
+            raise UsageError(f"no host {name!r} in {topology.name}; available: {', '.join(names)}")
         if request.hosts.count(name) > 1:
             raise UsageError(f"host {name!r} is named twice: a rank has a host of its own")
     hosts = request.hosts or tuple(names)

@@ -138,5 +138,5 @@ def _facts_of(case: str, control: str) -> Iterator[Facts]:
     found = [each for each in recorded() if (each.case, each.control) == (case, control)]
     if not found:
         there = ", ".join(" ".join(pair) for pair in pairs())
-        raise FactsError(f"nothing is recorded of {case} under {control}; there is {there}")
+        raise FactsError(f"nothing is recorded of {case} under {control}; available: {there}")
     yield from found

@@ -93,7 +93,7 @@ class Control:
         """Return it with that difference taken away. Raises FactsError."""
         if name not in self.variants:
             there = ", ".join(self.variants) or "none"
-            raise FactsError(f"{self.name} has no variant {name!r}: there is {there}")
+            raise FactsError(f"{self.name} has no variant {name!r}; available: {there}")
         found = self.variants[name]
         return replace(
             self,

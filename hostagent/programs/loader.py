@@ -43,7 +43,7 @@ def find(name: str, folder: Path = Path()) -> type[Program] | str:
         there = ", ".join(native_programs())
         hint = _did_you_mean(name, native_programs())
         raise ProgramError(
-            f"no program {name!r}{hint or f': in C there is {there}'}; "
+            f"no program {name!r}{hint or f'; available in C: {there}'}; "
             "in Python write module:Class or file.py:Class"
         )
     module = _module(module_name, folder)

@@ -49,7 +49,7 @@ def _named(planes: Planes, name: str) -> Plane:
         return planes.named(name.removeprefix("plane "))
     except KeyError:
         names = [plane.name for plane in planes.planes]
-        hint = did_you_mean(name, names) or f": there is {', '.join(names)}"
+        hint = did_you_mean(name, names) or f"; available: {', '.join(names)}"
         raise WordError(f"no plane is called {name!r}{hint}") from None
 
 

@@ -37,7 +37,7 @@ class NamedUpdates:
         ((name, body),) = bodies
         build = _ENTITIES.get(name)
         if build is None:
-            raise MalformedUpdate(f"no entity {name!r}; there are {', '.join(_ENTITIES)}")
+            raise MalformedUpdate(f"no entity {name!r}; available: {', '.join(_ENTITIES)}")
         try:
             entity = build(self, body)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

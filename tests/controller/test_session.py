@@ -98,7 +98,7 @@ def test_tables_are_read_with_names(
         assert sorted(row.key for row in only) == ["dst 10.0.1.0/24", "dst 10.0.2.0/24"]
         with pytest.raises(UnknownName, match="no table 'ipv4_rout'; did you mean 'ipv4_route'"):
             controller.read_table("s1", "ipv4_rout")
-        with pytest.raises(UnknownName, match="no switch 's9': there is s1, s2, s3, s4"):
+        with pytest.raises(UnknownName, match="no switch 's9'; available: s1, s2, s3, s4"):
             controller.read_table("s9")
 
 

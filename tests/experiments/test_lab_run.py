@@ -248,7 +248,7 @@ def test_results_replace_results_and_nothing_else(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--runtime", "ns3"], "--runtime ns3: there is simulator, softswitch, bmv2"),
+        (["--runtime", "ns3"], "--runtime ns3; available: simulator, softswitch, bmv2"),
         (["--variant", "sloow"], "no variant 'sloow' on simulator; did you mean 'slow'"),
         (["--seeds", "1,x"], "--seeds 1,x: different whole numbers"),
         (["--seeds", "1,1"], "--seeds 1,1: different whole numbers"),

@@ -146,7 +146,7 @@ def test_wrong_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 WRONG_ENDS = {
-    "unknown source": ("h9", "h1", "single has no host 'h9': there is h1, h2, h3, h4"),
+    "unknown source": ("h9", "h1", "single has no host 'h9'; available: h1, h2, h3, h4"),
     "unknown target": ("h1", "s1", "single has no host 's1'"),
     "the same": ("h1", "h1", "the same host"),
     "one of several is the same": ("h2,h1", "h1", "the same host"),

@@ -338,10 +338,10 @@ def children() -> Iterator[int]:
     ("more", "says"),
     [
         ({"metrics": ["godput"]}, "no metric 'godput'; did you mean 'goodput'?"),
-        ({"objective": {"maximise": "xyz"}}, "no metric 'xyz': there is goodput,"),
+        ({"objective": {"maximise": "xyz"}}, "no metric 'xyz'; available: goodput,"),
         ({"subject_to": ["peak_queue <= 1ms"]}, "peak_queue counts in B"),
         ({"subject_to": ["losses <= 1MB"]}, "losses counts in packets"),
-        ({"metrics": ["goodput[s1:1]"]}, "of one port there is peak_queue"),
+        ({"metrics": ["goodput[s1:1]"]}, "available for one port: peak_queue"),
     ],
 )
 def test_what_can_not_be_measured(

@@ -165,7 +165,7 @@ def test_what_is_outside_is_named_by_decile_and_percentile() -> None:
 
 
 def test_other_flows_and_variants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(FactsError, match="no variant 'x': there is cells"):
+    with pytest.raises(FactsError, match="no variant 'x'; available: cells"):
         compare("small", "hpcc-dcqcn", [1], "x")
     with pytest.raises(FactsError, match="nothing is recorded of small under ns3-rdma"):
         compare("small", "ns3-rdma", [1])
@@ -177,7 +177,7 @@ def test_other_flows_and_variants_are_refused(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--control", "nope"], "--control nope: there is"),
+        (["--control", "nope"], "--control nope; available: "),
         (["--seeds", "0"], "--seeds 0: a number from 1 to 100"),
         (["--within", "101"], "--within 101: percent"),
         (["--variant", "cells"], "--variant cells: of which --control?"),

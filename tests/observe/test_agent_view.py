@@ -412,7 +412,7 @@ def dual_plane_fields(line: int) -> dict[str, int]:
 def test_what_cannot_be(up: FabricRecord, weft: Weft) -> None:
     unknown = weft("h9", "--once")
     assert unknown.returncode == cli.EXIT_USAGE
-    assert "leafspine has no host 'h9': there is h1, h2, h3, h4" in unknown.stderr
+    assert "leafspine has no host 'h9'; available: h1, h2, h3, h4" in unknown.stderr
     lost = weft("--restart")  # there are no hosts here
     assert lost.returncode == cli.EXIT_FAILED
     assert f"no way into the namespace /run/netns/{up.run}-h1" in lost.stderr

@@ -341,7 +341,7 @@ def test_an_unknown_plane_is_named_with_those_there_are() -> None:
         TopologyError, match=r":7:20: events\[0\].plane: no plane is called 'C'"
     ) as e:
         topologies.loads(PLANES + "events: [{at: 1us, plane: C, do: drain}]")
-    assert str(e.value).endswith("there is A, B")
+    assert str(e.value).endswith("available: A, B")
 
 
 def test_mistakes_in_events_come_with_the_others() -> None:

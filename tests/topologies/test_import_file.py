@@ -152,7 +152,7 @@ def changed(data: dict[str, Any], **parts: Any) -> dict[str, Any]:
         ),
         (
             {"topology": P4_UTILS["topology"] | {"assignment_strategy": "l4"}},
-            "'l4' is not known: there is manual, l2, mixed, l3",
+            "'l4' is not known; available: manual, l2, mixed, l3",
         ),
         (
             {"topology": P4_UTILS["topology"] | {"assignment_strategy": "manual"}},

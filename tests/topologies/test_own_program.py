@@ -79,7 +79,7 @@ def test_generated_fabrics_take_a_program_too(tmp_path: Path) -> None:
         ("entries: empty\n" + NODES, "no file called as s1-runtime.json or s1-commands.txt"),
         ("entries: stray\n" + NODES, "there is no switch 's9' in this topology"),
         ("entries: twice\n" + NODES, "s1 has s1-commands.txt too: keep one of the two"),
-        ("entries: {s3: a.p4}\n" + NODES, "there is no switch 's3': there is s1, s2"),
+        ("entries: {s3: a.p4}\n" + NODES, "there is no switch 's3'; available: s1, s2"),
         ("entries: [a.p4]\n" + NODES, "a folder, or a file a switch"),
         ("controller: some\n" + NODES, "must be 'none' or 'fabric', not 'some'"),
         ("switches: [{name: s1, entries: gone}, s2]\nhosts: [h1, h2, h3]", "gone: no such file in"),

@@ -122,7 +122,7 @@ MISTAKES = [
         GENERATED,
         "leaf_spine",
         "torus",
-        "2:1: generator: no generator 'torus': there is single, leaf",
+        "2:1: generator: no generator 'torus'; available: single, leaf",
     ),
     (GENERATED, "spines: 2", "spines: two", "3:1: spines: must be a whole number, not 'two'"),
     (GENERATED, "leaves: 2", "leaves: 0", "4:1: leaves: must be at least 1, not 0"),

@@ -45,7 +45,7 @@ def test_nothing_asked_for_is_help() -> None:
     done, told = weft(), weft("--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == told.stdout
-    begin = done.stdout.partition("To begin with:\n")[2].partition("\n\n")[0]
+    begin = done.stdout.partition("Getting started:\n")[2].partition("\n\n")[0]
     named = re.findall(r"^  (\S+)", begin, re.MULTILINE)
     assert named == ["doctor", "topo", "run-topo", "sim", "lab"]
 

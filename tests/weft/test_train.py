@@ -31,9 +31,9 @@ def has_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["training", "--hosts", "h1,h9"], "no host 'h9' in training: there is h1, h2, h3, h4"),
+        (["training", "--hosts", "h1,h9"], "no host 'h9' in training; available: h1, h2, h3, h4"),
         (["training", "--hosts", "h1,h3"], "job training has the workers h1, h2, h3, h4"),
-        (["training", "--job", "other"], "no job 'other' of switches in training: there is"),
+        (["training", "--job", "other"], "no job 'other' of switches in training; available: "),
         (["leafspine"], "leafspine has no job whose sums switches make"),
         (["leafspine", "--transport", "ring", "--hosts", "h1,h1"], "host 'h1' is named twice"),
         (["leafspine", "--transport", "ring", "--hosts", "h1"], "at least 2 ranks"),
@@ -41,7 +41,10 @@ def has_torch(monkeypatch: pytest.MonkeyPatch) -> None:
         (["leafspine", "--hosts", "h1,h2", "--ranks", "2"], "--hosts or --ranks, not both"),
         (["training", "--loss", "1.2"], "loss 1.2:"),
         (["training", "--fault", "kill s3"], "when does it happen?"),
-        (["training", "--fault", "at step 3: kill s9"], "no switch 's9': there is s1, s2, s3, s4"),
+        (
+            ["training", "--fault", "at step 3: kill s9"],
+            "no switch 's9'; available: s1, s2, s3, s4",
+        ),
         (["training", "--fault", "3: paint s1"], "has to be one of kill SWITCH"),
         (["training", "--fault", "3: loss 1% for 2s"], "only kill and down can last for a time"),
         (["training", "--fault", "99: kill s3"], "the last of 40 steps is 39"),

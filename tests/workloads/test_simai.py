@@ -92,7 +92,7 @@ MISTAKES = [
     ("\n2\n", "\ntwo\n", "step.txt:2:1: the second line is the number of layers, not 'two'"),
     ("-1 1000", "1000", "step.txt:3:1: 11 columns: a layer has 12"),
     ("ALLREDUCE", "ALREDUCE", "step.txt:3:15: no communication 'ALREDUCE'; did you mean 'ALLREDU"),
-    ("ALLREDUCE", "BROADCAST", "no communication 'BROADCAST': there is NONE, ALLREDUCE, ALLGATH"),
+    ("ALLREDUCE", "BROADCAST", "no communication 'BROADCAST'; available: NONE, ALLREDUCE, ALLGATH"),
     ("4096", "4k", "step.txt:3:25: '4k' is no number of bytes"),
     ("5000", "5us", "step.txt:4:11: '5us' is no number of nanoseconds"),
 ]

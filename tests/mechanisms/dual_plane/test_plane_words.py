@@ -108,7 +108,7 @@ def test_the_last_plane_is_not_drained() -> None:
     [
         ("drain", r"^plane \[drain\|undrain NAME\], not 'drain'"),
         ("stop B", r"^plane \[drain\|undrain NAME\], not 'stop B'"),
-        ("drain C", "^no plane is called 'C': there is A, B"),
+        ("drain C", "^no plane is called 'C'; available: A, B"),
     ],
 )
 def test_what_can_not_be_done_is_refused(rest: str, error: str) -> None:

@@ -217,7 +217,7 @@ def test_other_names_of_this_machine_are_refused(
 def test_what_is_not_there(ask: Callable[..., Answer], path: str) -> None:
     status, _, body = ask(path)
     assert status == 404
-    assert b"nothing is here; there is / /style.css" in body
+    assert b"nothing is here; available: / /style.css" in body
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
