@@ -195,7 +195,9 @@ def _parsed(name: str) -> tuple[Metric, Port | None]:
         return metric, None
     if not metric.by_port:
         ports = ", ".join(each.name for each in METRICS.values() if each.by_port)
-        raise MetricError(f"{metric.name} is a metric of the whole run; available for one port: {ports}")
+        raise MetricError(
+            f"{metric.name} is a metric of the whole run; available for one port: {ports}"
+        )
     return metric, (match.group(2), int(match.group(3)))
 
 

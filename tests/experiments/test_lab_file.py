@@ -129,7 +129,7 @@ def test_axes_selections_and_what_a_runtime_lays_over_the_base() -> None:
 MISTAKES = [
     ("title", "titel", "lab.yaml:1:1: titel: unknown key 'titel'; did you mean 'title'?"),
     ("title: Two share a link\n", "", "lab.yaml:1:1: title: 'title' is missing here"),
-    ("[simulator,", "[simlator,", "lab.yaml:4:12: runtimes[0]: 'simlator' is no runtime; available: "),
+    ("[simulator,", "[simlator,", "lab.yaml:4:12: runtimes[0]: 'simlator' is no runtime;"),
     ("seeds: [1, 2]", "seeds: []", "lab.yaml:5:1: seeds: must not be empty"),
     ("seeds: [1, 2]", "seeds: [1, 1]", "lab.yaml:5:1: seeds: each only once"),
     ("seeds: [1, 2]", "seeds: [1, x]", "lab.yaml:5:12: seeds[1]: must be a whole number, not 'x'"),
