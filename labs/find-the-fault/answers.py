@@ -42,7 +42,7 @@ class Answer:
 def read(text: object, topology: Topology) -> Answer:
     """Read an answer. Raises AnswerError."""
     if not isinstance(text, str):
-        raise AnswerError(f"{text!r} is no answer: write text such as 'silent-drops s9:2'")
+        raise AnswerError(f"{text!r} is not an answer: write text such as 'silent-drops s9:2'")
     kind, _, place = text.strip().partition(" ")
     place = place.strip()
     if kind not in PLACES:
