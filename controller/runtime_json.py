@@ -149,7 +149,7 @@ def _table_entry(given: object, rehearsal: Rehearsal) -> p4r.Update:
         match = {name: _match(name, value) for name, value in _mapping(entry, "match").items()}
     for name, value in params.items():
         if isinstance(value, bool) or not isinstance(value, int | str):
-            raise _Wrong(f"{name}: {value!r} is no value", "action_params", name)
+            raise _Wrong(f"{name}: {value!r} is not a value", "action_params", name)
     message = rehearsal.names.entry(
         table, match, action, params, priority=_number(entry, "priority")
     )
@@ -160,7 +160,7 @@ def _table_entry(given: object, rehearsal: Rehearsal) -> p4r.Update:
 def _match(name: str, value: object) -> MatchValue:
     values: list[Any] = value if isinstance(value, list) else [value]
     if any(isinstance(each, bool) or not isinstance(each, int | str) for each in values):
-        raise _Wrong(f"{name}: {value!r} is no value", "match", name)
+        raise _Wrong(f"{name}: {value!r} is not a value", "match", name)
     match values:
         case [one]:
             found: MatchValue = one

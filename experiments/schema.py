@@ -48,7 +48,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 def _name(value: str) -> str:
     if not _NAME.fullmatch(value):
         raise ValueError(
-            f"{value!r} is no name: letters, digits, '-', '_' and '.', a letter or digit first"
+            f"{value!r} is not a name: letters, digits, '-', '_' and '.', a letter or digit first"
         )
     return value
 
@@ -64,7 +64,7 @@ def _words(value: object) -> object:
 
 def _runtime(value: object) -> object:
     if value not in list(Runtime):
-        raise ValueError(f"{value!r} is no runtime; available: {', '.join(Runtime)}")
+        raise ValueError(f"{value!r} is not a runtime; available: {', '.join(Runtime)}")
     return Runtime(str(value))
 
 

@@ -75,7 +75,7 @@ class Constraint:
         """Read "NAME <= VALUE". Raises ValueError, which says what would be right."""
         match = _CONSTRAINT.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is no constraint: write it as 'peak_queue <= 16MB'")
+            raise ValueError(f"{text!r} is not a constraint: write it as 'peak_queue <= 16MB'")
         metric, relation, value = match.groups()
         return cls(metric, relation, value, _bound(value))
 
@@ -121,7 +121,7 @@ def _bound(text: str) -> Fraction:
             return Fraction(parse(text))
         except ValueError:
             continue
-    raise ValueError(f"{text!r} is no bound: write a number, or one with a unit such as 16MB")
+    raise ValueError(f"{text!r} is not a bound: write a number, or one with a unit such as 16MB")
 
 
 def median(values: Sequence[Number | None]) -> Number | None:

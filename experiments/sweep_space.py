@@ -48,7 +48,7 @@ def parse_path(text: str) -> str:
     """
     path = _INDEX.sub(r".\1", text)
     if not all(path.split(".")):
-        raise ValueError(f"{text!r} is no path: write keys with dots between, transport.window")
+        raise ValueError(f"{text!r} is not a path: write keys with dots between, transport.window")
     return path
 
 

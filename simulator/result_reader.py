@@ -43,7 +43,7 @@ class ResultFolder:
         except ValueError as error:
             raise ResultError(f"{self.path / SUMMARY} is damaged: {error}", _RERUN) from error
         if not isinstance(summary, dict) or "format" not in summary:
-            raise ResultError(f"{self.path / SUMMARY} is no summary of a run", _RERUN)
+            raise ResultError(f"{self.path / SUMMARY} is not a summary of a run", _RERUN)
         if summary["format"] != FORMAT:
             message = f"{self.path} is of result format {summary['format']}, this is {FORMAT}"
             raise ResultError(message, _RERUN)

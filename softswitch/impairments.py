@@ -147,14 +147,14 @@ def _fixed_point(share: Share, unit: int, most: Fraction) -> int:
 
 def _fraction(share: Share) -> Fraction:
     if isinstance(share, bool):
-        raise ValueError(f"{share} is not a share: write it as 1% or 0.01")
+        raise ValueError(f"{share} is not a ratio: write it as 1% or 0.01")
     if not isinstance(share, str):
         return Fraction(share)
     text = share.strip()
     try:
         return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
     except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{share!r} is not a share: write it as 1% or 0.01") from None
+        raise ValueError(f"{share!r} is not a ratio: write it as 1% or 0.01") from None
 
 
 def _protocol(protocol: str | int | None) -> int:

@@ -166,7 +166,7 @@ class _Builder:
         match = _END.fullmatch(text)
         if match is None:
             self._report(
-                path, f"{text!r} is no link end: write s1:1 for a port of s1, h1 for a host"
+                path, f"{text!r} is not a link end: write s1:1 for a port of s1, h1 for a host"
             )
             return None
         node, port = match.group(1), match.group(2)

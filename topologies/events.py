@@ -153,7 +153,9 @@ class _Place:
     def of_link(self, text: str) -> tuple[int, ...]:
         match = _PAIR.fullmatch(text.replace(" ", ""))
         if match is None:
-            self._report("link", f"{text!r} is no link: write s1-s3, or s1:3-s3:1 with its ports")
+            self._report(
+                "link", f"{text!r} is not a link: write s1-s3, or s1:3-s3:1 with its ports"
+            )
             return ()
         ends = match.groups()
         nodes = {end.node for link in self._links for end in (link.a, link.b)}
@@ -180,7 +182,7 @@ class _Place:
         link = self._links[found[0]]
         if entry.towards not in (link.a.node, link.b.node):
             ends = f"{link.a.node} or {link.b.node}"
-            self._report("towards", f"{entry.towards!r} is no end of the link: it has {ends}")
+            self._report("towards", f"{entry.towards!r} is not an end of the link: it has {ends}")
             return False
         sender = link.b if entry.towards == link.a.node else link.a
         shaped = entry.rate is not None or entry.degraded is not None

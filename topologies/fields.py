@@ -44,7 +44,7 @@ QUEUES = 8  # of a port: classes 0..7, the highest is served first
 def _name(value: str) -> str:
     if not NAME.fullmatch(value):
         raise ValueError(
-            f"{value!r} is no node name: a small letter, then up to 7 small letters, digits or _"
+            f"{value!r} is not a node name: a small letter, then up to 7 small letters, digits or _"
         )
     return value
 
@@ -63,7 +63,7 @@ def _interface(value: str) -> str:
     except ValueError:
         parsed = None
     if parsed is None or "/" not in value or not 8 <= parsed.network.prefixlen <= 31:
-        raise ValueError(f"{value!r} is no host address: write it with its prefix, 10.0.1.1/24")
+        raise ValueError(f"{value!r} is not a host address: write it with its prefix, 10.0.1.1/24")
     return value
 
 
@@ -71,7 +71,7 @@ def _gateway(value: str) -> str:
     try:
         return str(ipaddress.IPv4Address(value))
     except ValueError:
-        raise ValueError(f"{value!r} is no gateway's address: write it as 10.0.1.254") from None
+        raise ValueError(f"{value!r} is not a gateway's address: write it as 10.0.1.254") from None
 
 
 def _mtu(value: object) -> int:

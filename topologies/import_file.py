@@ -226,7 +226,9 @@ def _links(source: Path, given: Any) -> Iterator[list[Any]]:
         raise ImportFailedError(f"{source}: links must be a list")
     for i, link in enumerate(given):
         if not isinstance(link, list) or not 2 <= len(link) <= 4:
-            raise ImportFailedError(f"{source}: links[{i}]: {link!r} is no link: [end, end, ...]")
+            raise ImportFailedError(
+                f"{source}: links[{i}]: {link!r} is not a link: [end, end, ...]"
+            )
         yield link
 
 
@@ -318,14 +320,14 @@ def _delay(source: Path, place: str, given: Any) -> str:
     """Return a delay as we write it; a number without a unit is in milliseconds."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(us|ms|s|)", str(given).strip())
     if match is None:
-        raise ImportFailedError(f"{source}: {place}: {given!r} is no delay: 5ms, or 5 for 5 ms")
+        raise ImportFailedError(f"{source}: {place}: {given!r} is not a delay: 5ms, or 5 for 5 ms")
     return f"{round(float(match[1]) * _NS_OF[match[2]])}ns"
 
 
 def _rate(source: Path, place: str, given: Any) -> str:
     """Return a rate as we write it; theirs are in Mb/s."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
-        raise ImportFailedError(f"{source}: {place}: {given!r} is no bandwidth in Mb/s")
+        raise ImportFailedError(f"{source}: {place}: {given!r} is not a bandwidth in Mb/s")
     return f"{round(given * 1000)}kbps"
 
 

@@ -66,7 +66,7 @@ def _parse(
     if unit not in units:
         fitting = [name for name in units if name.lower() == unit.lower()]
         hint = f"; did you mean {fitting[0]!r}?" if fitting else f": use one of {choices}"
-        raise ValueError(f"{unit!r} is no unit of a {what}{hint}")
+        raise ValueError(f"{unit!r} is not a unit of a {what}{hint}")
     value = Decimal(number) * units[unit]
     if value != int(value):
         raise ValueError(f"{text!r} is finer than the smallest unit, {next(iter(shown))}")
@@ -120,7 +120,7 @@ def parse_share(value: object) -> int:
     try:
         share = Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
     except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{value!r} is no share: write 20% or 0.2") from None
+        raise ValueError(f"{value!r} is not a ratio: use 20% or 0.2") from None
     if not 0 < share <= 1:
         raise ValueError(f"a share is more than 0% and at most 100%, not {value}")
     return int(share * (1 << 32))

@@ -68,7 +68,7 @@ class Captures:
             self._stop(interface)
         elif what and not what.isdecimal():
             if "." not in what and "/" not in what:
-                raise CommandError(f"{what!r} is no file name (say {what}.pcap): {_USAGE}")
+                raise CommandError(f"{what!r} is not a file name (say {what}.pcap): {_USAGE}")
             self._start(words[0], interface, namespace, Path(what).absolute(), packet_filter)
         else:
             self._print(interface, namespace, what, packet_filter)

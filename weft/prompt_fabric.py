@@ -40,7 +40,7 @@ class FabricCommands:
             Command(
                 "link",
                 "END END down|up",
-                "pull a cable, or plug it in again: link s1 s3 down",
+                "unplug a cable, or plug it in again: link s1 s3 down",
                 self._link,
                 "Nothing passes a link that is down, and the controller routes around it.\n"
                 "An end is a node (s1, h1) or, where several links join two nodes, a port (s1:3).\n"
@@ -51,7 +51,7 @@ class FabricCommands:
             Command(
                 "tables",
                 "SWITCH [TABLE]",
-                "what a switch's tables hold, over P4Runtime",
+                "the entries of a switch's tables, over P4Runtime",
                 self._tables,
                 "tables s1               all tables and their default actions\n"
                 "tables s1 ipv4_route    one of them",
@@ -81,7 +81,7 @@ class FabricCommands:
             Command(
                 "path",
                 "HOST HOST [OPTIONS]",
-                "which way a flow takes, and where its packets vanish (path h1 h3 --help)",
+                "the path of a flow, and where its packets are lost (path h1 h3 --help)",
                 lambda rest: self._view("path", rest),
                 complete=lambda before: self._shell.hosts() if len(before) < 2 else (),
             ),
@@ -94,7 +94,7 @@ class FabricCommands:
             Command(
                 "agent",
                 "[HOST]",
-                "what the hosts' eBPF keeps of every RoCE queue pair, live, until Ctrl-C",
+                "the eBPF state of every RoCE queue pair, live, until Ctrl-C",
                 lambda rest: self._view("agent", rest),
                 complete=lambda before: self._shell.hosts() if not before else (),
             ),
@@ -110,15 +110,15 @@ class FabricCommands:
                 "SWITCH [write]",
                 "p4lang's interactive P4Runtime shell on a switch",
                 self._p4rt_shell,
-                "It reads; with `write` it writes too, beside the controller (on BMv2 instead of\n"
-                "it, until it ends). What it wrote stays until the controller next brings the\n"
-                "fabric to its plan: controller restart. Installed on first use, from PyPI.",
+                "It only reads; with `write` it also writes, next to the controller (on BMv2\n"
+                "instead of it, until it ends). Its writes stay until the controller restores its\n"
+                "plan: controller restart. Installed on first use, from PyPI.",
                 lambda before: self._one_switch(before) if len(before) != 1 else ["write"],
             ),
             Command(
                 "controller",
                 f"restart [{ELECTION_ID} N]",
-                "end the controller and start a new one: it writes only what differs",
+                "replace the controller by a new one, which writes only the differences",
                 self._controller,
                 "While another controller is primary of a switch, this one waits until it leaves.\n"
                 f"{ELECTION_ID} N takes the switch back at once, with an id above the other's.",

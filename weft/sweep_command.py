@@ -229,7 +229,7 @@ def _range(text: str, given: str) -> dict[str, object]:
         elif word in ("log", "linear"):
             found["scale"] = word
         else:
-            raise UsageError(f"--vary {text}: {word!r} is no number of steps, log or linear")
+            raise UsageError(f"--vary {text}: {word!r} is not a number of steps, log or linear")
     return found
 
 

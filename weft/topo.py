@@ -109,7 +109,7 @@ def _given(settings: tuple[str, ...]) -> dict[str, Any]:
         try:
             given[key] = yaml.safe_load(value)
         except yaml.YAMLError:
-            raise UsageError(f"--set {setting}: {value!r} is no value in YAML") from None
+            raise UsageError(f"--set {setting}: {value!r} is not a value in YAML") from None
     return given
 
 

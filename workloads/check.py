@@ -194,7 +194,7 @@ class _Check:
             return
         text = format_duration(window)
         message = (
-            f"{text} is no multiple of 'sample', {format_duration(sample)}: a window is made of "
+            f"{text} is not a multiple of 'sample', {format_duration(sample)}: a window is made of "
             f"samples; write for example sample: {text}"
         )
         self._report(("record", "paths", "window"), message)

@@ -80,7 +80,7 @@ def _flow(words: Sequence[str]) -> tuple[int, int, int, Decimal]:
         raise ValueError(f"a flow has six fields ({_FIELDS}), not {len(words)}")
     for word in words[:5]:
         if not (word.isascii() and word.isdecimal() and len(word) < 19):
-            raise ValueError(f"{word[:40]!r} is no whole number: a flow is {_FIELDS}")
+            raise ValueError(f"{word[:40]!r} is not a whole number: a flow is {_FIELDS}")
     source, target, size = int(words[0]), int(words[1]), int(words[4])
     if source == target:
         raise ValueError(f"{source} sends to itself")
@@ -91,7 +91,7 @@ def _flow(words: Sequence[str]) -> tuple[int, int, int, Decimal]:
     except InvalidOperation:
         seconds = Decimal("NaN")
     if not (seconds.is_finite() and seconds >= 0):
-        raise ValueError(f"{words[5][:40]!r} is no time in seconds")
+        raise ValueError(f"{words[5][:40]!r} is not a time in seconds")
     return source, target, size, seconds
 
 

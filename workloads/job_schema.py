@@ -35,7 +35,7 @@ Over = Literal["all", "tp", "pp", "dp", "ep", "dp_ep"]
 def _one_in(value: object) -> object:
     match = _FRACTION.fullmatch(str(value).replace(" ", ""))
     if match is None or match.group(1) == "0":
-        raise ValueError(f"{value!r} is no such fraction: write 1/8 for one rank in eight")
+        raise ValueError(f"{value!r} is not such a fraction: write 1/8 for one rank in eight")
     return int(match.group(1))
 
 

@@ -57,7 +57,7 @@ def moment(text: str) -> datetime:
             return datetime.strptime(text.strip(), form)
         except ValueError:
             continue
-    raise ValueError(f"{text!r} is no time: as 2023/8/1 12:00")
+    raise ValueError(f"{text!r} is not a time: as 2023/8/1 12:00")
 
 
 def read_jobs(folder: Path) -> tuple[TraceJob, ...]:

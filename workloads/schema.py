@@ -65,7 +65,9 @@ def _alpha(value: object) -> int:
     """Return the threshold's share as 1/256ths: 1/8 -> 32. From 1/256 to 128."""
     match = _ALPHA.fullmatch(str(value).replace(" ", ""))
     if match is None or match.group(2) == "0":
-        raise ValueError(f"{value!r} is no alpha: write a fraction such as 1/8, or a whole number")
+        raise ValueError(
+            f"{value!r} is not an alpha: write a fraction such as 1/8, or a whole number"
+        )
     units = Fraction(int(match.group(1)), int(match.group(2) or 1)) * 256
     if units.denominator != 1 or not 1 <= units <= 128 * 256:
         raise ValueError(f"alpha is a multiple of 1/256, from 1/256 to 128, not {value}")
@@ -79,7 +81,7 @@ def _headroom(value: object) -> object:
         return parse_size(value)
     except ValueError:
         raise ValueError(
-            f"{value!r} is no headroom: write formula (what the link needs), none, or a size"
+            f"{value!r} is not a headroom: write formula (what the link needs), none, or a size"
         ) from None
 
 

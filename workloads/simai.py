@@ -173,7 +173,7 @@ class _Reader:
         time, kind, size = (word.group() for word in words)
         for text, word, what in ((time, words[0], "nanoseconds"), (size, words[2], "bytes")):
             if not text.isdigit():
-                self._tell(number, word.start() + 1, f"{text!r} is no number of {what}")
+                self._tell(number, word.start() + 1, f"{text!r} is not a number of {what}")
                 return None
         if kind == "NONE":
             return Pass(int(time), "", group, 0)

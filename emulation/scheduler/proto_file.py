@@ -132,7 +132,7 @@ class _Reader:
         self._expect("{")
         while (word := self._next()) != "}":
             if word != "rpc":
-                raise self._wrong(f"{word!r} is no rpc")
+                raise self._wrong(f"{word!r} is not an rpc")
             call = found.method.add(name=self._next())
             self._expect("(")
             call.input_type = self._next()

@@ -55,7 +55,7 @@ def find(name: str, folder: Path = Path()) -> type[Program] | str:
         )
     missing = [call for call in _CALLS if not callable(getattr(found, call, None))]
     if missing:
-        raise ProgramError(f"{name} is no program: it has no {', '.join(missing)}")
+        raise ProgramError(f"{name} is not a program: it has no {', '.join(missing)}")
     return found
 
 

@@ -225,8 +225,8 @@ def _jobs(value: object) -> object:
     for name in value:
         if not isinstance(name, str) or not _JOB.fullmatch(name):
             raise ValueError(
-                f"{name!r} is no job's name: a small letter, then up to 31 small letters, digits, "
-                "- or _"
+                f"{name!r} is not a job's name: a small letter, then up to 31 small letters, "
+                "digits, - or _"
             )
     if len(value) > MOST_JOBS:
         raise ValueError(f"at most {MOST_JOBS} jobs, not {len(value)}: packets have 16 bits for it")

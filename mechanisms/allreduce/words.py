@@ -115,7 +115,7 @@ WORDS = (
     Word(
         "allreduce",
         "[on|off|start JOB|end JOB]",
-        "jobs whose sums switches make, their trees and slots, and what was added",
+        "jobs whose gradients the switches add up: trees, slots and packet counts",
         _allreduce,
         """\
 allreduce             each job: its slots, its trees' roots, dead trees; what switches counted

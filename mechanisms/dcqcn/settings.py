@@ -43,7 +43,7 @@ def _marking(value: object) -> EcnMarking:
         return step(parse_size(value))
     except ValueError:
         raise ValueError(
-            f"{value!r} is no threshold: write a size (mark above it), "
+            f"{value!r} is not a threshold: write a size (mark above it), "
             f"{{min: 400kB, max: 1600kB, probability: 20%}}, or a parameter set: {', '.join(SETS)}"
         ) from None
 

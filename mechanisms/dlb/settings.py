@@ -81,7 +81,7 @@ def _policy(word: object) -> Policy | None:
         return None
     if isinstance(word, str) and word in _OF_WORD:
         return _OF_WORD[word]
-    raise ValueError(f"{word!r} is no policy: known are {', '.join(WORDS)}")
+    raise ValueError(f"{word!r} is not a policy: known are {', '.join(WORDS)}")
 
 
 class BalancingEntry(Model):

@@ -53,7 +53,7 @@ WORDS = (
     Word(
         "dpfr",
         "[on|off]",
-        "which links are dead or avoided, and what switches did; off and on at run time",
+        "dead and avoided links, and what switches did about them; off and on at run time",
         _dpfr,
         """\
 dpfr       each port that is or was dead or avoided, and what was rerouted because of it

@@ -84,7 +84,7 @@ WORDS = (
     Word(
         "queue-pairs",
         "",
-        "which queue pair of a stock NIC sends to which, as far as the controller knows",
+        "the queue pairs of stock NICs and their peers, as far as the controller knows",
         _queue_pairs,
         "Switches have to know it to send fast CNPs to stock NICs; others resolve them\n"
         "themselves. It is found out from samples of both directions.",
@@ -92,7 +92,7 @@ WORDS = (
     Word(
         "fast-cnp",
         "[on|off]",
-        "what switches tell sources of long queues themselves; off and on at run time",
+        "fast CNPs of the switches, by outcome; off and on at run time",
         _fast_cnp,
         """\
 fast-cnp       which switches send fast CNPs, and what became of packets that met a long queue

@@ -56,7 +56,7 @@ def _order(word: object) -> Order:
         return word
     known = [each.value for each in Order]
     if word not in known:
-        raise ValueError(f"{word!r} is no order of jobs: known are {', '.join(known)}")
+        raise ValueError(f"{word!r} is not an order of jobs: known are {', '.join(known)}")
     return Order(word)
 
 
@@ -65,7 +65,7 @@ def _pinning(word: object) -> Pinning:
         return word
     known = [each.value for each in Pinning]
     if word not in known:
-        raise ValueError(f"{word!r} is no way of pinning: known are {', '.join(known)}")
+        raise ValueError(f"{word!r} is not a way of pinning: known are {', '.join(known)}")
     return Pinning(word)
 
 

@@ -149,8 +149,7 @@ WORDS = (
     Word(
         "iglb",
         "[on|off]",
-        "jobs and the plan of their paths, what switches follow, and jobs that send other than "
-        "declared",
+        "jobs, the plan of their paths and its state, and jobs that send other than declared",
         _iglb,
         """\
 iglb       jobs, the plan and how good it is, pins by switch, and what jobs sent that they had not

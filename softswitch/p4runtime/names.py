@@ -192,7 +192,7 @@ def number(value: Value) -> int:
             except ValueError:
                 pass
     raise UnknownName(
-        f"{value!r} is no value: give a number >= 0, '0x1f', an IP or MAC address, or bytes"
+        f"{value!r} is not a value: give a number >= 0, '0x1f', an IP or MAC address, or bytes"
     )
 
 

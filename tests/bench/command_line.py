@@ -21,7 +21,7 @@ def seconds(text: str) -> float:
     """Parse an argument: a time above 0. Raises what argparse reports."""
     number = float(text)
     if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no time to measure for")
+        raise argparse.ArgumentTypeError(f"{text} is not a time to measure for")
     return number
 
 

@@ -100,7 +100,7 @@ def test_each_is_in_the_table_of_make_bench() -> None:
     ("script", "options", "says"),
     [
         ("bench_pipeline.py", "--rounds 0", "argument --rounds: 0 is less than 1"),
-        ("bench_idle.py", "--seconds -1", "argument --seconds: -1 is no time to measure for"),
+        ("bench_idle.py", "--seconds -1", "argument --seconds: -1 is not a time to measure for"),
         ("bench_engine.py", "--k 3", "k must be even"),
         ("bench_controller.py", "--k 3", "k must be even"),
         ("bench_large.py", "--k 5", "k must be even"),

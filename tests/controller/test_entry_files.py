@@ -153,7 +153,7 @@ def test_commands_of_p4_utils_become_the_same_updates(
         ({"table": "I.rout"}, "P4Info has no table 'I.rout'; did you mean 'I.route'?"),
         ({"action_name": "I.go"}, "P4Info has no action 'I.go'"),
         ({"match": {"hdr.h.dts": ["10.0.1.0", 24]}}, "has no match field 'hdr.h.dts'"),
-        ({"match": {"hdr.h.dst": ["10.0.1", 24]}}, "'10.0.1' is no value"),
+        ({"match": {"hdr.h.dst": ["10.0.1", 24]}}, "'10.0.1' is not a value"),
         ({"match": {"hdr.h.dst": ["10.0.1.0", 24, 1]}}, "must be a value, or [value, prefix"),
         ({"match": {"hdr.h.dst": ["10.0.1.0", 33]}}, "33"),
         ({"action_params": {"port": 2}}, "mac"),

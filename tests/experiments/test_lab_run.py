@@ -268,7 +268,7 @@ def test_wrong_arguments_end_with_2(bench: Bench, arguments: list[str], message:
     ("kind", "old", "new", "message"),
     [
         ("lab", "seeds: [1, 2]", "seeds: 1", "lab.yaml:5:1: seeds: must be a list"),
-        ("lab", "50Gbps", "50Gbsp", "lab.yaml:21:60: link.rate: 'Gbsp' is no unit of a rate"),
+        ("lab", "50Gbps", "50Gbsp", "lab.yaml:21:60: link.rate: 'Gbsp' is not a unit of a rate"),
         ("lab", "[simulator, ", "[", "small does not run on simulator"),
         ("checks", "def checks", "def chekcs", "has no function checks"),
         ("checks", "from labs import Check", "from labs import Chek", "checks.py:6: ImportError"),

@@ -229,10 +229,10 @@ def endless(run: Run) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("start", "measure", "says"),
     [
-        ("20 parsecs", None, "traffic[1].incast.start: 'parsecs' is no unit of a duration"),
+        ("20 parsecs", None, "traffic[1].incast.start: 'parsecs' is not a unit of a duration"),
         ("20us", killed, "was ended by SIGKILL (out of memory? try fewer workers)"),
         ("20us", wrong, "measure: test_sweep.py:"),
-        ("20us", endless, "measure gave ratio = inf, which is no number"),
+        ("20us", endless, "measure gave ratio = inf, which is not a number"),
     ],
 )
 def test_what_fails_is_told_and_the_others_go_on(

@@ -213,8 +213,8 @@ def test_without_a_pipeline() -> None:
         ("I.route", {"h.ip.src": 1}, "I.fwd", {}, "no match field 'h.ip.src'"),
         ("I.route", {}, "I.fw", {}, "did you mean 'I.fwd'"),
         ("I.route", {}, "I.fwd", {"macs": 1}, "did you mean 'mac'"),
-        ("I.route", {"h.ip.dst": ("10.0.0", 8)}, "I.fwd", {}, "'10.0.0' is no value"),
-        ("I.route", {"h.ip.dst": (-1, 8)}, "I.fwd", {}, "-1 is no value"),
+        ("I.route", {"h.ip.dst": ("10.0.0", 8)}, "I.fwd", {}, "'10.0.0' is not a value"),
+        ("I.route", {"h.ip.dst": (-1, 8)}, "I.fwd", {}, "-1 is not a value"),
     ],
 )
 def test_unknown_names_are_explained(

@@ -141,9 +141,9 @@ def changed(data: dict[str, Any], **parts: Any) -> dict[str, Any]:
         ({"hosts": {}}, "neither tutorials' topology.json"),
         (changed(TUTORIALS, links=[["h1", "s9-p1"]]), "links[0]: there is no node 's9'"),
         (changed(TUTORIALS, links=[["h1", "s1"]]), "links[0]: 's1' needs a port: s1-p1"),
-        (changed(TUTORIALS, links=[["h1"]]), "links[0]: ['h1'] is no link"),
-        (changed(TUTORIALS, links=[["h1", "s1-p1", "soon"]]), "'soon' is no delay"),
-        (changed(TUTORIALS, links=[["h1", "s1-p1", 0, "1"]]), "'1' is no bandwidth in Mb/s"),
+        (changed(TUTORIALS, links=[["h1"]]), "links[0]: ['h1'] is not a link"),
+        (changed(TUTORIALS, links=[["h1", "s1-p1", "soon"]]), "'soon' is not a delay"),
+        (changed(TUTORIALS, links=[["h1", "s1-p1", 0, "1"]]), "'1' is not a bandwidth in Mb/s"),
         (changed(TUTORIALS, switches={"Switch-1": {}}), "'Switch-1' can't be a name here"),
         (changed(TUTORIALS, switches=7), "switches must be an object of objects"),
         (

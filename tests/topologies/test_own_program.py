@@ -130,7 +130,7 @@ def test_a_host_may_say_its_gateway(tmp_path: Path) -> None:
     said = refused(tmp_path, NODES.replace("h1,", "{name: h1, gateway: 10.0.1.7},"))
     assert "the gateway is 10.0.1.254 here; with 'controller: none' it may be given" in said
     wrong = given.replace("10.0.9.7", "ten")
-    assert "'ten' is no gateway's address" in refused(tmp_path, "controller: none\n" + wrong)
+    assert "'ten' is not a gateway's address" in refused(tmp_path, "controller: none\n" + wrong)
 
 
 def test_folders_of_entries_are_found_by_the_names_that_others_use(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def client(lab: Lab, kind: str, switch: str, word: str = "") -> Iterator[subproc
     `word`: a role or an election id.
     """
     (line,) = re.findall(
-        rf"^    (\S+ docs/clients/{kind}\.py) 127\.0\.0\.1:9559 1 ?{word}$", PAGE, re.M
+        rf"^    (\S+ docs/clients/{kind}\.py) 127\.0\.0\.1:50051 1 ?{word}$", PAGE, re.M
     )
     process = subprocess.Popen(
         [*line.split(), lab.result["p4runtime"][switch], switch[1:], *([word] if word else [])],

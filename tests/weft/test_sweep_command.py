@@ -128,7 +128,7 @@ def test_values_are_easy_to_read(value: float | None, unit: str, text: str) -> N
         (["two-flows", "--p4", "no.p4"], "--p4 no.p4: no such file"),
         (["two-flows", "--vary", "transport.windw=1"], "transport.windw: unknown key 'windw'"),
         (["two-flows", "--maximise", "godput"], "did you mean 'goodput'"),
-        (["two-flows", "--subject-to", "fast"], "'fast' is no constraint"),
+        (["two-flows", "--subject-to", "fast"], "'fast' is not a constraint"),
     ],
 )
 def test_wrong_input_is_told_in_a_line(

@@ -194,7 +194,7 @@ def test_a_new_file_says_what_was_set(capsys: pytest.CaptureFixture[str]) -> Non
         (["fat_tree", "--set", "k=3"], 1, "k must be even, not 3"),
         (["fat_tree", "--set", "k.x=3"], 2, "k.x: k is 4, which has no parts"),
         (["fat_tree", "--set", "k"], 2, "--set k: as in --set k=8"),
-        (["fat_tree", "--set", "k=["], 2, "'[' is no value in YAML"),
+        (["fat_tree", "--set", "k=["], 2, "'[' is not a value in YAML"),
         (["fat_tree", "--set", "kk=4"], 1, "unknown key 'kk'"),
         ([], 2, "topo new: say which generator"),
     ],

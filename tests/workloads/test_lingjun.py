@@ -74,7 +74,7 @@ def test_the_job_file_runs_on_the_imported_topology(folder: Path) -> None:
 
 def test_what_is_wrong_is_said(folder: Path) -> None:
     (folder / "job.csv").write_text(JOB.replace("2023/8/1 12:00", "noon"))
-    with pytest.raises(ImportFailedError, match=r"job.csv:2: 'noon' is no time"):
+    with pytest.raises(ImportFailedError, match=r"job.csv:2: 'noon' is not a time"):
         lingjun.read_jobs(folder)
     (folder / "worker.csv").write_text(WORKER.replace("aa02", "bb").replace("aa03", "bb"))
     (folder / "job.csv").write_text(JOB)

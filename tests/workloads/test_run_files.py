@@ -58,13 +58,13 @@ MISTAKES = [
         TRAFFIC,
         "until: 20ms",
         "until: 1ms\nrecord: {paths: {window: 15us}}",
-        "3:18: record.paths.window: 15us is no multiple of 'sample', 10us",
+        "3:18: record.paths.window: 15us is not a multiple of 'sample', 10us",
     ),
     (
         TRAFFIC,
         "until: 20ms",
         "until: 1ms\nsample: 1ms\nrecord: {paths: {}}",
-        "4:10: record.paths.window: 100us is no multiple of 'sample', 1ms: a window is made of "
+        "4:10: record.paths.window: 100us is not a multiple of 'sample', 1ms: a window is made of "
         "samples; write for example sample: 100us",
     ),
     (
@@ -90,13 +90,13 @@ MISTAKES = [
         TRAFFIC,
         "1/8",
         "eighth",
-        "3:24: buffer.alpha: 'eighth' is no alpha: write a fraction such as",
+        "3:24: buffer.alpha: 'eighth' is not an alpha: write a fraction such as",
     ),
     (
         TRAFFIC,
         "headroom: formula",
         "headroom: lots",
-        "3:36: buffer.headroom: 'lots' is no headroom",
+        "3:36: buffer.headroom: 'lots' is not a headroom",
     ),
     (TRAFFIC, "delay: 1ms", "dealy: 1ms", "4:14: controller.dealy: unknown key 'dealy'; did you"),
     (TRAFFIC, "- cbr:", "- cbrr:", "6:5: traffic[0].cbrr: unknown key 'cbrr'; did you mean 'cbr'?"),
@@ -135,7 +135,7 @@ MISTAKES = [
         TRAFFIC,
         "load: 50%",
         "load: much",
-        "8:29: traffic[2].mix.load: 'much' is no share: write 20%",
+        "8:29: traffic[2].mix.load: 'much' is not a ratio: use 20%",
     ),
     (
         TRAFFIC,
@@ -258,7 +258,7 @@ MISTAKES = [
         "allreduce.inside: 3 in each place, and groups of 16: no two places of so many",
     ),
     (JOB, "  ep: 2\n", "  jitter: 0%\n", "job.jitter: a share is more than 0%"),
-    (JOB, "over: ep}", "over: ep, fraction: 8}", "alltoall.fraction: 8 is no such fraction"),
+    (JOB, "over: ep}", "over: ep, fraction: 8}", "alltoall.fraction: 8 is not such a fraction"),
     (
         JOB,
         "over: ep}",

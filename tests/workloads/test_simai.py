@@ -93,8 +93,8 @@ MISTAKES = [
     ("-1 1000", "1000", "step.txt:3:1: 11 columns: a layer has 12"),
     ("ALLREDUCE", "ALREDUCE", "step.txt:3:15: no communication 'ALREDUCE'; did you mean 'ALLREDU"),
     ("ALLREDUCE", "BROADCAST", "no communication 'BROADCAST'; available: NONE, ALLREDUCE, ALLGATH"),
-    ("4096", "4k", "step.txt:3:25: '4k' is no number of bytes"),
-    ("5000", "5us", "step.txt:4:11: '5us' is no number of nanoseconds"),
+    ("4096", "4k", "step.txt:3:25: '4k' is not a number of bytes"),
+    ("5000", "5us", "step.txt:4:11: '5us' is not a number of nanoseconds"),
 ]
 
 

@@ -84,7 +84,7 @@ MISTAKES = [
     (JOBS % "workers: [h1, h2, h1]", "allreduce.jobs.a.workers: host 'h1' is named twice"),
     (JOBS % "workers: some", "workers are all, a list of hosts, or {first: h1, every: 8}"),
     (JOBS % "worker: all", "allreduce.jobs.a.worker: unknown key 'worker'; did you mean 'workers'"),
-    ("{jobs: {A: {}}}", "allreduce.jobs: 'A' is no job's name: a small letter, then"),
+    ("{jobs: {A: {}}}", "allreduce.jobs: 'A' is not a job's name: a small letter, then"),
     ("{jobs: [a]}", "allreduce.jobs: must be a mapping"),
     ("{slots: 1, jobs: {a: {}, b: {}}}", "allreduce: 2 jobs need a slot each, and slots: is 1"),
 ]

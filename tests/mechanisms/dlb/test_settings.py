@@ -45,7 +45,7 @@ def test_weights_of_ports_that_are_drawn() -> None:
     [
         ("{policy: packet-dlb, weights: auto}", "drawn: with policy ecmp-qp, spray, flowlet$"),
         ("{policy: spray, weights: 3}", "weights"),
-        ("best", "'best' is no policy: known are ecmp, ecmp-qp, round-robin, spray"),
+        ("best", "'best' is not a policy: known are ecmp, ecmp-qp, round-robin, spray"),
         ("{policy: spray, gap: 5us}", "gap is for flowlets"),
         ("{policy: flowlet, gap: 0us}", "makes every packet a flowlet"),
         ("{gap: 5us}", "policy"),
