@@ -221,7 +221,7 @@ def load(name: str, directory: Path = DIRECTORY) -> Lab:
     if name not in there:
         hint = did_you_mean(name, there)
         names = ", ".join(there) or f"no lab in {directory}"
-        raise LabError(f"no lab {name!r}{hint}", f"available: {names}")
+        raise LabError(f"no lab {name!r}{hint}", f"choose from: {names}")
     path = directory / name / FILE
     try:
         text = path.read_text(encoding="utf-8")

@@ -437,7 +437,7 @@ def _chosen(lab: Lab, there: Iterable[Planned], request: Request) -> tuple[Plann
             )
             raise LabError(
                 f"{lab.name} has no variant {name!r} on {request.runtime}{hint}",
-                f"available: {names}",
+                f"choose from: {names}",
             )
     found = tuple(
         planned

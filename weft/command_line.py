@@ -118,7 +118,7 @@ def refuse(error: click.UsageError) -> int:
     assert context is not None  # of the commands here
     path = context.command_path
     usage = " ".join([path, *context.command.collect_usage_pieces(context)])
-    console.error(f"{path}: {wrong(error)}", f"{usage}; {path} --help tells more")
+    console.error(f"{path}: {wrong(error)}", f"{usage}; see {path} --help")
     return EXIT_USAGE
 
 

@@ -78,7 +78,7 @@ def run(
         return 0
     if file is None:
         there = ", ".join(available_runs())
-        raise UsageError(f"sim: which run? Give a file, or one of {there}")
+        raise UsageError(f"sim: no run given; pass a file, or one of {there}")
     until_ps = None if until is None else run_options.until(until)
     if time_scale < 1:
         raise UsageError(f"--time-scale {time_scale}: must be at least 1")

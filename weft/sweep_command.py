@@ -179,7 +179,7 @@ def _list_metrics(as_json: bool) -> int:
 def _spec(asked: _Asked) -> SweepSpec:
     """Return the sweep that the arguments ask for. Raises UsageError, LabError."""
     if asked.file is None:
-        raise UsageError("sweep: which? Give a sweep file, or a run file and --vary")
+        raise UsageError("sweep: no input given; pass a sweep file, or a run file with --vary")
     overrides: dict[str, Any] = {}
     if asked.vary:
         overrides["vary"] = dict(parse_vary(text) for text in asked.vary)

@@ -65,7 +65,7 @@ def _allreduce(running: Running, rest: str) -> Iterator[str | Rows]:
 
 def _known(jobs: Sequence[str], job: str) -> None:
     if job not in jobs:
-        raise WordError(f"no job {job!r}{did_you_mean(job, jobs)}", f"available: {', '.join(jobs)}")
+        raise WordError(f"no job {job!r}{did_you_mean(job, jobs)}", f"choose {', '.join(jobs)}")
 
 
 def _show(jobs: Jobs | None) -> _Shown | None:

@@ -204,7 +204,7 @@ def test_wrong_files_get_one_clear_error(
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        ([], 2, "which run?"),
+        ([], 2, "no run given"),
         (["nowhere"], 1, "no such run file"),
         (["leafspine"], 1, "this is a topology"),
         (["incast-32", "--until", "5"], 2, "--until 5"),

@@ -118,7 +118,7 @@ def test_values_are_easy_to_read(value: float | None, unit: str, text: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "sweep: which?"),
+        ([], "sweep: no input given"),
         (["nowhere"], "no such sweep or run file"),
         (["two-flows", "--seeds", "1,1"], "--seeds 1,1"),
         (["two-flows", "--draw", "sobol:3"], "--draw sobol:3"),
