@@ -37,7 +37,10 @@ JSON, CSV, PARQUET, BEST = "results.json", "results.csv", "results.parquet", "be
 LOG = "run.json"
 """How long it took here; written by who asks."""
 
-_OURS = frozenset({JSON, CSV, PARQUET, BEST, LOG})
+FIGURE = "sweep.png"
+"""What `weft plot` draws of it."""
+
+_OURS = frozenset({JSON, CSV, PARQUET, BEST, LOG, FIGURE})
 _FAILURE = "failure"
 
 

@@ -5,165 +5,200 @@ Every figure says its runtime, time scale, run and seed below, and the unit of e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.drawing import COLOURS, DPI, HEIGHT, INK, NOTE, STYLES, WIDTH, title, use_style
-from simulator.result_model import ResultError
-from simulator.result_reader import ResultFolder
-from simulator.result_statistics import nearest_rank
-from topologies.model import Endpoint
-from weft.plot_axes import BYTE_UNITS, TIME_UNITS, nothing, time_axis, unit_for
-from weft.plot_paths import draw_gaps, draw_imbalance, draw_paths
-from weft.plot_series import (
+from experiments.drawing import COLOURS, INK, STYLES, WIDTH, title
+from experiments.figures.axes import (
+    BYTE_UNITS,
+    TIME_UNITS,
+    figure_file,
+    legend_beside,
+    nothing,
+    span_ps,
+    step_lines,
+    time_axis,
+    unit_for,
+)
+from experiments.figures.choice import EVERYTHING, Choice
+from experiments.figures.messages import draw_completion, draw_slowdown
+from experiments.figures.paths import draw_gaps, draw_imbalance, draw_paths
+from experiments.figures.series import (
+    FEW_POINTS,
+    FlowRates,
     Grid,
     Series,
-    flow_series,
+    flow_rates,
     link_map,
     link_series,
     queue_series,
     rate_series,
 )
+from simulator.result_reader import ResultFolder
+from topologies.model import Endpoint
 from workloads.senders import senders, titles
 
 _LINES = len(COLOURS)
 _MAP_POINTS = 400
 _MOST_BARS = 24
 _MOST_SPANS = 32
+_MOST_LINKS = 32  # of a map: more could not be named
+_FEWEST_SAMPLES = 3  # in the time that is drawn
+_APART = 1.05  # the fastest flow over the slowest, from which on they are named
 
 
-def draw(folder: ResultFolder, what: str, path: Path) -> None:
+def draw(folder: ResultFolder, what: str, path: Path, choice: Choice = EVERYTHING) -> None:
     """Draw one topic of `TOPICS` into a file, in the format that its ending names.
 
-    Raises NothingToPlotError, and ResultError where the file can't be written.
+    Raises NothingToPlotError, ResultError where the file can't be written, and UsageError where the
+    choice has flows, ports or a time that the result has not.
     """
-    use_style()
-    from matplotlib import pyplot  # heavy: `plot --help` does without
-
-    figure = pyplot.figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-    try:
-        TOPICS[what](folder, figure)
-        figure.supxlabel(folder.caption, fontsize=8, color=NOTE, x=0.01, ha="left")
-        metadata = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(path, dpi=DPI, metadata=metadata)
-    except OSError as error:
-        raise ResultError(f"can't write {path}: {error.strerror or error}") from error
-    finally:
-        pyplot.close(figure)
+    with figure_file(path, folder.caption) as figure:
+        TOPICS[what](folder, figure, choice)
 
 
 def has_something(folder: ResultFolder, what: str) -> bool:
     """Say whether a result has rows that a topic is drawn from."""
-    return any(folder.has(name) and folder.rows(name) for name in _SOURCES[what])
+    return folder.has(_SOURCES[what]) and folder.rows(_SOURCES[what]) > 0
+
+
+def follows(what: str, choice: Choice) -> bool:
+    """Say whether a topic can be drawn of chosen flows, ports or times alone."""
+    return choice.options <= _FOLLOWS[what]
 
 
 def _lines(axes: Any, grid: Grid, series: Sequence[Series], unit_ps: float, scale: float) -> None:
-    # The largest last, on top of the others; the legend in order of size all the same.
-    for number, each in reversed(list(enumerate(series))):
-        axes.plot(
-            grid.times_ps / unit_ps,
-            each.values / scale,
-            color=COLOURS[number],
-            linestyle=STYLES[number],
-            linewidth=1.4,
-            drawstyle="steps-post",
-            label=each.label,
-        )
-    handles, labels = axes.get_legend_handles_labels()
-    axes.legend(
-        handles[::-1], labels[::-1], fontsize=8, frameon=False, loc="upper left",
-        bbox_to_anchor=(1.0, 1.0), handlelength=2.6,
+    lines = [(each.label, each.values / scale) for each in series]
+    step_lines(axes, grid.edges_ps / unit_ps, lines)
+
+
+def _queues(folder: ResultFolder, figure: Any, choice: Choice) -> None:
+    grid = Grid.of(folder, choice=choice)
+    series = queue_series(folder, grid, _LINES, choice)
+    most = max((float(each.values.max()) for each in series), default=0.0)
+    if not most:
+        raise nothing(folder, "queues", "no sample found anything queued")
+    axes = figure.subplots()
+    scale, unit = unit_for(most, BYTE_UNITS)
+    _lines(axes, grid, series, time_axis(axes, folder, choice), scale)
+    axes.set_ylabel(f"queued [{unit}]")
+    title(axes, _which("queue", len(series), choice.ports))
+
+
+def _which(kind: str, count: int, chosen: Sequence[str] = ()) -> str:
+    plural = f"{kind}s" if count != 1 else kind
+    if chosen:
+        return f"{count} {plural} of {', '.join(chosen)}"
+    if count < _LINES:
+        return f"Queues that filled ({count})" if kind == "queue" else f"All {count} {plural}"
+    return {"queue": f"The {count} longest queues", "link": f"The {count} busiest links"}[kind]
+
+
+def _watched(folder: ResultFolder, what: str, choice: Choice) -> Grid:
+    """Return the time in which rates are drawn. Raises NothingToPlotError for too few samples."""
+    grid = Grid.of(folder, FEW_POINTS, choice)
+    if grid.count < _FEWEST_SAMPLES:
+        size, unit = unit_for(grid.sample_ps, TIME_UNITS)
+        why = f"its samples are {grid.sample_ps / size:g} {unit} apart, too far for what happened"
+        raise nothing(folder, what, why, "write a smaller 'sample' into the run file")
+    return grid
+
+
+def _links(folder: ResultFolder, figure: Any, choice: Choice) -> None:
+    grid = _watched(folder, "links", choice)
+    series = link_series(folder, grid, _LINES, choice)
+    if not series:
+        raise nothing(folder, "links", "no sample found anything on them")
+    coarse = Grid.of(folder, _MAP_POINTS, choice)
+    names, cells = link_map(folder, coarse, choice)
+    shown = min(len(names), _MOST_LINKS)
+    if shown == 1:
+        axes = figure.subplots()
+        _lines(axes, grid, series, time_axis(axes, folder, choice), 1.0)
+        axes.set_ylabel("used [% of the rate]")
+        title(axes, f"Link {names[0]}")
+        return
+    figure.set_size_inches(WIDTH, 5.0 + 0.16 * shown)
+    top, bottom = figure.subplots(2, 1, height_ratios=(3.2, 0.8 + 0.16 * shown))
+    _lines(top, grid, series, time_axis(top, folder, choice), 1.0)
+    top.set_ylabel("used [% of the rate]")
+    title(top, _which("link", len(series), choice.ports))
+    unit_ps = time_axis(bottom, folder, choice)
+    image = bottom.pcolormesh(
+        coarse.edges_ps / unit_ps, np.arange(shown + 1) - 0.5, cells[:shown],
+        cmap="cividis", vmin=0, vmax=100, rasterized=True,
     )  # fmt: skip
+    bottom.grid(visible=False)
+    bottom.set_yticks(range(shown), names[:shown], fontsize=7)
+    bottom.set_ylim(shown - 0.5, -0.5)
+    figure.colorbar(image, cax=bottom.inset_axes((1.02, 0, 0.018, 1)), label="used [%]")
+    of = f"The {shown} busiest of {len(names)}" if shown < len(names) else f"All {shown}"
+    title(bottom, f"{of} directions of links that were used")
+
+
+def _flows(folder: ResultFolder, figure: Any, choice: Choice) -> None:
+    grid = _watched(folder, "flows", choice)
+    rates = flow_rates(folder, grid, choice) if folder.rows("flow_rates") else None
+    if rates is None or not rates.labels:
+        raise nothing(folder, "flows", "no sample found anything received")
+    axes = figure.subplots()
+    unit_ps = time_axis(axes, folder, choice)
+    if len(rates.labels) <= _LINES:
+        series = [Series(*each) for each in zip(rates.labels, rates.values, strict=True)]
+        _lines(axes, grid, series, unit_ps, 1.0)
+        what = ", ".join(choice.flows) or f"{len(series)} flow{'s' if len(series) != 1 else ''}"
+    else:
+        _spread(axes, grid, rates, unit_ps)
+        what = f"{len(rates.labels)} flows, of each moment those that were not done"
+    axes.set_ylabel("goodput [Gb/s]")
+    title(axes, f"Goodput of {what}")
+
+
+def _spread(axes: Any, grid: Grid, rates: FlowRates, unit_ps: float) -> None:
+    """Draw how flows share: more lines than can be told apart become bands."""
+    edges = grid.edges_ps / unit_ps
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a time without any flow
+        least, low, half, high, most = np.nanpercentile(
+            rates.values, (0, 25, 50, 75, 100), axis=0, method="inverted_cdf"
+        )
+    for bottom, top, shade, label in (
+        (least, most, 0.18, "least to most"),
+        (low, high, 0.40, "the half in the middle"),
+    ):
+        axes.fill_between(
+            edges, [*bottom, bottom[-1]], [*top, top[-1]], step="post", color=COLOURS[0],
+            alpha=shade, linewidth=0, label=label,
+        )  # fmt: skip
+    lines = [("the median flow", half)]
+    spans = (~np.isnan(rates.values) * grid.lengths_ps).sum(axis=1)
+    means = rates.bytes / np.maximum(spans, 1)
+    fastest, slowest = int(means.argmax()), int(means.argmin())
+    if means[fastest] > _APART * means[slowest]:
+        lines.append((f"slowest: {rates.labels[slowest]}", rates.values[slowest]))
+    for number, (label, values) in enumerate(lines):
+        axes.plot(
+            edges, [*values, values[-1]], color=(INK, COLOURS[1])[number], linewidth=1.4,
+            linestyle=STYLES[number], drawstyle="steps-post", label=label,
+        )  # fmt: skip
+    legend_beside(axes)
     axes.set_ylim(bottom=0)
 
 
-def _queues(folder: ResultFolder, figure: Any) -> None:
-    grid = Grid.of(folder)
-    series = queue_series(folder, grid, _LINES)
-    if not series:
-        raise nothing(folder, "queues", "no sample found anything queued")
-    axes = figure.subplots()
-    scale, unit = unit_for(max(float(each.values.max()) for each in series), BYTE_UNITS)
-    _lines(axes, grid, series, time_axis(axes, folder), scale)
-    axes.set_ylabel(f"queued [{unit}]")
-    title(axes, _which("queue", len(series)))
-
-
-def _which(kind: str, count: int) -> str:
-    if count < _LINES:
-        return f"Queues that filled ({count})" if kind == "queue" else f"All {count} {kind}s"
-    return {
-        "queue": f"The {count} longest queues",
-        "link": f"The {count} busiest links",
-        "flow": f"The {count} largest flows",
-    }[kind]
-
-
-def _links(folder: ResultFolder, figure: Any) -> None:
-    grid = Grid.of(folder)
-    series = link_series(folder, grid, _LINES)
-    if not series:
-        raise nothing(folder, "links", "no sample found anything on them")
-    figure.set_size_inches(WIDTH, 7.0)
-    top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
-    _lines(top, grid, series, time_axis(top, folder), 1.0)
-    top.set_ylabel("used [% of the rate]")
-    title(top, _which("link", len(series)))
-    coarse = Grid.of(folder, _MAP_POINTS)
-    cells = link_map(folder, coarse)
-    unit_ps = time_axis(bottom, folder)
-    image = bottom.imshow(
-        cells,
-        aspect="auto",
-        cmap="cividis",
-        vmin=0,
-        vmax=100,
-        interpolation="nearest",
-        extent=(0, coarse.count * coarse.step_ps / unit_ps, len(cells) + 0.5, 0.5),
-    )
-    bottom.set_xlim(0, max(folder.now_ps, 1) / unit_ps)
-    bottom.grid(visible=False)
-    bottom.set_ylabel("link, busiest first")
-    bottom.yaxis.get_major_locator().set_params(integer=True)
-    figure.colorbar(image, cax=bottom.inset_axes((1.02, 0, 0.018, 1)), label="used [%]")
-    title(bottom, f"All {len(cells)} directions of links that were used")
-
-
-def _flows(folder: ResultFolder, figure: Any) -> None:
-    grid = Grid.of(folder)
-    series = flow_series(folder, grid, _LINES) if folder.rows("flow_rates") else []
-    done = folder.table("messages", ["bytes", "completion_ps", "slowdown_ppm"])
-    carried = done["bytes"].to_numpy() > 0
-    times = done["completion_ps"].fill_null(-1).to_numpy()
-    times = np.sort(times[carried & (times >= 0)])
-    if not series and not len(times):
-        raise nothing(folder, "flows", "no sample found anything received, no message is done")
-    if series and len(times):
-        figure.set_size_inches(WIDTH, 7.0)
-        top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
-    else:
-        top = bottom = figure.subplots()
-    if series:
-        _lines(top, grid, series, time_axis(top, folder), 1.0)
-        top.set_ylabel("goodput [Gb/s]")
-        title(top, _which("flow", len(series)))
-    if len(times):
-        _completion(bottom, times, int(carried.sum()))
-
-
-def _rates(folder: ResultFolder, figure: Any) -> None:
+def _rates(folder: ResultFolder, figure: Any, choice: Choice) -> None:
     """Draw what congestion control lets flows send above what they get, a colour a flow."""
-    grid = Grid.of(folder)
-    rates = rate_series(folder, grid, _LINES)
+    grid = Grid.of(folder, choice=choice)
+    rates = rate_series(folder, grid, _LINES, choice)
     if not rates:
         raise nothing(folder, "rates", "no flow with congestion control carried anything")
     figure.set_size_inches(WIDTH, 7.0)
     top, bottom = figure.subplots(2, 1, sharex=True, sharey=True)
     allowed = [Series(each.label, each.allowed) for each in rates]
-    _lines(top, grid, allowed, time_axis(top, folder), 1.0)
+    _lines(top, grid, allowed, time_axis(top, folder, choice), 1.0)
     top.set_xlabel("")
     top.set_ylabel("rate allowed [Gb/s]")
     controls = {
@@ -175,7 +210,7 @@ def _rates(folder: ResultFolder, figure: Any) -> None:
     what = " or ".join(controls)
     title(top, f"What {what} lets {_these(len(rates))} send" + (f" ({sets})" if sets else ""))
     goodput = [Series(each.label, each.goodput) for each in rates]
-    _lines(bottom, grid, goodput, time_axis(bottom, folder), 1.0)
+    _lines(bottom, grid, goodput, time_axis(bottom, folder, choice), 1.0)
     bottom.get_legend().remove()
     bottom.set_ylabel("goodput [Gb/s]")
     title(bottom, f"What {_these(len(rates))} get")
@@ -191,35 +226,22 @@ def _these(count: int) -> str:
     return f"the {count} largest flows" if count == _LINES else "a flow" if count == 1 else "flows"
 
 
-def _completion(axes: Any, times: Any, messages: int) -> None:
-    scale, unit = unit_for(float(times[-1]), TIME_UNITS)
-    share = np.arange(1, len(times) + 1) / len(times) * 100
-    axes.plot(times / scale, share, color=COLOURS[0], linewidth=1.6, drawstyle="steps-post")
-    for percent, colour, style in ((50, COLOURS[2], STYLES[1]), (99, COLOURS[1], STYLES[2])):
-        value = nearest_rank(times, percent) / scale
-        axes.axvline(
-            value, color=colour, linestyle=style, linewidth=1.4,
-            label=f"p{percent} {value:.4g} {unit}",
-        )  # fmt: skip
-    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    axes.set_xlabel(f"completion time [{unit}]")
-    axes.set_ylabel("messages [%]")
-    axes.set_ylim(0, 101)
-    axes.set_xlim(left=0)
-    title(axes, f"Completion of messages ({len(times)} of {messages} done)")
-
-
-def _jobs(folder: ResultFolder, figure: Any) -> None:
-    columns = ["kind", "name", "start_ps", "end_ps", "ideal_ps", "slowdown_ppm"]
-    spans = [
+def _jobs(folder: ResultFolder, figure: Any, choice: Choice) -> None:
+    columns = ["kind", "name", "algorithm", "start_ps", "end_ps", "ideal_ps", "slowdown_ppm"]
+    began = [
         row for row in folder.table("jobs", columns).to_pylist() if row["start_ps"] is not None
     ]
-    if not spans:
+    if not began:
         raise nothing(folder, "jobs", "it has no job and no message that began")
+    # What has no end has nothing to be late for: a bar over the whole run would say nothing.
+    spans = [row for row in began if not row["algorithm"].startswith("persistent")]
+    if not spans:
+        raise nothing(folder, "jobs", "all its traffic is persistent, and ends with the run")
     shown = spans[:_MOST_SPANS]
     figure.set_size_inches(WIDTH, max(2.6, 1.6 + 0.3 * len(shown)))
     axes = figure.subplots()
-    unit_ps = time_axis(axes, folder)
+    unit_ps = time_axis(axes, folder, choice)
+    start_ps, stop_ps = span_ps(folder, choice)
     colour_of = dict(zip(("job", "phase", "collective", "traffic"), COLOURS, strict=False))
     for place, row in enumerate(shown):
         over = row["end_ps"] is not None
@@ -236,18 +258,21 @@ def _jobs(folder: ResultFolder, figure: Any) -> None:
         if row["slowdown_ppm"] is not None:
             text = f"{row['slowdown_ppm'] / 10**6:.3g} x ideal"
         # Behind the bar, or in it where there is no room left.
-        room = (folder.now_ps / unit_ps) * 0.86
+        room = (start_ps + (stop_ps - start_ps) * 0.86) / unit_ps
         behind = start + length < room
+        inside = min(start + length, stop_ps / unit_ps)
         axes.annotate(
-            text, (start + length, place), xytext=(4 if behind else -4, 0),
+            text, (inside, place), xytext=(4 if behind else -4, 0),
             textcoords="offset points", va="center", ha="left" if behind else "right",
-            fontsize=7.5, color=INK if behind else "white",
+            fontsize=7.5, color="white" if over and not behind else INK, annotation_clip=True,
         )  # fmt: skip
     axes.set_yticks(range(len(shown)), [row["name"] for row in shown])
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     _job_legend(axes, [kind for kind in colour_of if any(r["kind"] == kind for r in shown)])
     rest = f", the first {len(shown)} of {len(spans)}" if len(shown) < len(spans) else ""
+    if len(began) > len(spans):
+        rest += f" (without {len(began) - len(spans)} that have no end)"
     title(axes, f"Jobs and what they are made of{rest}")
 
 
@@ -265,9 +290,11 @@ def _job_legend(axes: Any, kinds: Sequence[str]) -> None:
     )
 
 
-def _pauses(folder: ResultFolder, figure: Any) -> None:
+def _pauses(folder: ResultFolder, figure: Any, choice: Choice) -> None:
     columns = ["node", "port", "class", "paused_ps", "xoff_sent"]
+    ports = choice.endpoints(folder)
     rows = folder.table("pauses", columns).to_pylist()
+    rows = [r for r in rows if not ports or str(Endpoint(r["node"], r["port"])) in ports]
     rows = [{key: value or 0 for key, value in row.items()} for row in rows]
     paused, pausing = _ranked(rows, "paused_ps"), _ranked(rows, "xoff_sent")
     if not paused and not pausing:
@@ -312,10 +339,12 @@ def deadlock_count(folder: ResultFolder) -> int:
     return len(folder.summary.get("blocking", {}).get("deadlocks", ()))
 
 
-TOPICS: dict[str, Callable[[ResultFolder, Any], None]] = {
+TOPICS: dict[str, Callable[[ResultFolder, Any, Choice], None]] = {
     "queues": _queues,
     "links": _links,
     "flows": _flows,
+    "fct": lambda folder, figure, choice: draw_completion([("", folder)], figure, choice),
+    "slowdown": lambda folder, figure, choice: draw_slowdown([("", folder)], figure, choice),
     "rates": _rates,
     "jobs": _jobs,
     "pauses": _pauses,
@@ -324,13 +353,22 @@ TOPICS: dict[str, Callable[[ResultFolder, Any], None]] = {
     "gaps": draw_gaps,
 }
 _SOURCES = {
-    "queues": ("queues",),
-    "links": ("links",),
-    "flows": ("flow_rates", "messages"),
-    "rates": ("flow_rates",),
-    "jobs": ("jobs",),
-    "pauses": ("pauses",),
-    "paths": ("paths",),
-    "imbalance": ("imbalance",),
-    "gaps": ("gaps",),
+    **{name: name for name in TOPICS},
+    "flows": "flow_rates",
+    "rates": "flow_rates",
+    "fct": "messages",
+    "slowdown": "messages",
+}
+_FOLLOWS: Mapping[str, Set[str]] = {
+    "queues": {"ports", "window"},
+    "links": {"ports", "window"},
+    "flows": {"flows", "window"},
+    "fct": {"flows", "window"},
+    "slowdown": {"flows", "window"},
+    "rates": {"flows", "window"},
+    "jobs": {"window"},
+    "pauses": {"ports"},
+    "paths": {"flows"},
+    "imbalance": {"window"},
+    "gaps": {"flows"},
 }

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.figures.series import Grid, rate_series
 from simulator.result_model import RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.result_reader import ResultFolder
 from simulator.results import ResultWriter
 from weft.cli import main
 from weft.plot_figures import TOPICS
-from weft.plot_series import Grid, rate_series
 from workloads.loader import read_run
 from workloads.plan import plan
 
@@ -31,7 +31,7 @@ traffic:
   - message: {from: h3, to: h2, bytes: 8KB}
 """
 US = 10**6
-ALWAYS = ("queues", "links", "flows", "rates", "jobs", "pauses")
+ALWAYS = ("queues", "links", "flows", "fct", "rates", "jobs", "pauses")
 RECORDED = ("paths", "imbalance", "gaps")  # with record: {paths: ...}
 NODES = ("s1", "h1", "h2", "h3", "h4")
 SAMPLES = 100
@@ -86,7 +86,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_command_offers_what_can_be_drawn() -> None:
-    assert tuple(TOPICS) == (*ALWAYS, *RECORDED)
+    assert set(TOPICS) == {*ALWAYS, *RECORDED, "slowdown"}
 
 
 def test_all_topics_go_beside_the_result(
@@ -104,8 +104,9 @@ def test_all_topics_go_beside_the_result(
     ("what", "texts"),
     [
         ("queues", ("virtual time [ms]", "queued [kB]", "s1:2 queue 3")),
-        ("links", ("used [% of the rate]", "s1:2 to h2", "link, busiest first")),
-        ("flows", ("goodput [Gb/s]", "h3 to h2 (flow 1)", "completion time [µs]", "p99 5 µs")),
+        ("links", ("used [% of the rate]", "s1:2 to h2")),
+        ("flows", ("goodput [Gb/s]", "h3 to h2 (flow 1)", "Goodput of 1 flow")),
+        ("fct", ("completion time [µs]", "p50 5 µs, p99 5 µs", "2 of 2 done")),
         ("rates", ("rate allowed [Gb/s]", "goodput [Gb/s]", "h3 to h2 (flow 1)", "hpcc-dcqcn")),
         ("jobs", ("virtual time [ms]", "x ideal", "ideal end", "message 0")),
         ("pauses", ("paused as a sender [% of the run]", "XOFF frames sent", "s1:1 class 3")),

@@ -7,9 +7,18 @@ from typing import Any
 import numpy as np
 
 from experiments.drawing import COLOURS, STYLES, WIDTH, title
+from experiments.figures.axes import (
+    BYTE_UNITS,
+    TIME_UNITS,
+    NothingToPlotError,
+    nothing,
+    span_ps,
+    time_axis,
+    unit_for,
+)
+from experiments.figures.choice import Choice
 from simulator.result_reader import ResultFolder
 from simulator.result_statistics import MILLION, nearest_rank
-from weft.plot_axes import BYTE_UNITS, TIME_UNITS, NothingToPlotError, nothing, time_axis, unit_for
 
 _LINES = len(COLOURS)
 _TALL = 7.0  # inches, of two figures in one
@@ -22,11 +31,20 @@ def _not_recorded(folder: ResultFolder, what: str) -> NothingToPlotError:
     return nothing(folder, what, "the run did not record paths", remedy)
 
 
-def draw_paths(folder: ResultFolder, figure: Any) -> None:
+def _of_flows(folder: ResultFolder, table: Any, choice: Choice) -> Any:
+    numbers = choice.flow_numbers(folder)
+    if numbers is None:
+        return table
+    return table.filter(np.isin(table["flow"].to_numpy(), numbers))
+
+
+def draw_paths(folder: ResultFolder, figure: Any, choice: Choice) -> None:
     """Draw the bytes and the flows of every direction of a link, a line a tier, busiest first."""
     if not folder.has("paths"):
         raise _not_recorded(folder, "paths")
-    table = folder.table("paths", ["from", "to", "tier", "bytes"])
+    table = _of_flows(
+        folder, folder.table("paths", ["flow", "from", "to", "tier", "bytes"]), choice
+    )
     if not len(table):
         raise nothing(folder, "paths", "no flow sent anything")
     links = table.group_by(["from", "to", "tier"]).aggregate([("bytes", "sum"), ("bytes", "count")])
@@ -62,11 +80,15 @@ def draw_paths(folder: ResultFolder, figure: Any) -> None:
     title(bottom, "How many flows took it")
 
 
-def draw_imbalance(folder: ResultFolder, figure: Any) -> None:
+def draw_imbalance(folder: ResultFolder, figure: Any, choice: Choice) -> None:
     """Draw how uneven switches' uplinks were: over time, and as a distribution."""
     if not folder.has("imbalance"):
         raise _not_recorded(folder, "imbalance")
     table = folder.table("imbalance", ["start_ps", "imbalance_ppm"])
+    if choice.window is not None:
+        first, last = span_ps(folder, choice)
+        start = table["start_ps"].to_numpy()
+        table = table.filter((start >= first) & (start < last))
     if not len(table):
         why = "no switch with two uplinks or more sent anything up"
         raise nothing(folder, "imbalance", why)
@@ -74,7 +96,7 @@ def draw_imbalance(folder: ResultFolder, figure: Any) -> None:
     values = table["imbalance_ppm"].to_numpy() / MILLION
     figure.set_size_inches(WIDTH, _TALL)
     top, bottom = figure.subplots(2, 1)
-    _imbalance_over_time(top, folder, start, values)
+    _imbalance_over_time(top, folder, choice, start, values)
     ordered = np.sort(values)
     share = np.arange(1, len(ordered) + 1) / len(ordered) * 100
     bottom.plot(ordered, share, color=COLOURS[0], linewidth=1.6, drawstyle="steps-post")
@@ -92,10 +114,12 @@ def draw_imbalance(folder: ResultFolder, figure: Any) -> None:
     title(bottom, f"Spread over {len(values)} pairs of a switch and a window with traffic")
 
 
-def _imbalance_over_time(axes: Any, folder: ResultFolder, start: Any, values: Any) -> None:
+def _imbalance_over_time(
+    axes: Any, folder: ResultFolder, choice: Choice, start: Any, values: Any
+) -> None:
     window_ps = folder.summary["paths"]["window_ps"]
     size, unit = unit_for(window_ps, ((10**9, "ms"), (10**6, "µs"), (10**3, "ns"), (1, "ps")))
-    unit_ps = time_axis(axes, folder)
+    unit_ps = time_axis(axes, folder, choice)
     firsts = np.flatnonzero(np.diff(start, prepend=-1))
     of_window = [np.sort(each) for each in np.split(values, firsts[1:])]
     place = (start[firsts] - start[0]) // window_ps
@@ -129,11 +153,11 @@ def _gap_axis(axes: Any, left: Any) -> None:
     axes.set_xlabel("time from a packet to the next one of its flow, as they leave the sender")
 
 
-def draw_gaps(folder: ResultFolder, figure: Any) -> None:
+def draw_gaps(folder: ResultFolder, figure: Any, choice: Choice) -> None:
     """Draw how many gaps of which length flows have had, all of them together."""
     if not folder.has("gaps"):
         raise _not_recorded(folder, "gaps")
-    table = folder.table("gaps", ["flow", "gap_ns", "packets"])
+    table = _of_flows(folder, folder.table("gaps", ["flow", "gap_ns", "packets"]), choice)
     if not len(table):
         raise nothing(folder, "gaps", "no flow sent two packets")
     sums = table.group_by(["gap_ns"]).aggregate([("packets", "sum")]).sort_by("gap_ns")
