@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TextIO
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
 PROGRESS_AFTER_S = 0.5
+ESTIMATE_AFTER_S = 1.0
 _REDRAW_S = 0.1
 
 
@@ -95,8 +97,7 @@ def progress_bar(what: str, total: int, *, quiet: bool = False) -> Iterator[Call
         def step() -> None:
             nonlocal done
             done += 1
-            left = (time.monotonic() - started) / done * (total - done)
-            draw(done / max(total, 1), f"{done}/{total} {what}, {left:.0f} s left")
+            draw(done / max(total, 1), f"{done}/{total} {what}")
 
         yield step
     if not quiet:
@@ -109,6 +110,7 @@ def bar(
 ) -> Iterator[Callable[[float | None, str], None]]:
     """Yield what draws a bar on a terminal's stderr: the share done, None if unknown, and a text.
 
+    Behind the text it says how much time is left, from how fast the share grew of late.
     It draws once `after_s` are over, and leaves no trace; elsewhere, and if quiet, it does nothing.
     No thread draws, so that a caller may fork.
     """
@@ -121,6 +123,7 @@ def bar(
     drawing = _drawing(BarColumn(), *texts, auto_refresh=False)
     task = drawing.add_task("", total=None)
     started, last = time.monotonic(), -math.inf
+    left = TimeLeft()
 
     def draw(share: float | None, text: str) -> None:
         nonlocal last
@@ -131,7 +134,9 @@ def bar(
         if share is None:
             drawing.update(task, description=text)
         else:
-            text = f"{share:4.0%} {text}"
+            seconds = left.after(now - started, share)
+            rest = "" if seconds is None else f", {show_seconds(seconds)} left"
+            text = f"{share:4.0%} {text}{rest}"
             drawing.update(task, total=1.0, completed=share, description=text)
         drawing.start()
         drawing.refresh()
@@ -140,6 +145,35 @@ def bar(
         yield draw
     finally:
         drawing.stop()
+
+
+class TimeLeft:
+    """How long something takes that is not equally fast all the time.
+
+    The latest third of the time so far says how fast it is, so that an estimate follows a phase
+    that is slower than those before it and still does not jump with each step.
+    """
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, float]] = deque([(0.0, 0.0)])
+
+    def after(self, elapsed_s: float, share: float) -> float | None:
+        """Return the seconds left; None where it is too early to say, or nothing moves."""
+        self._seen.append((elapsed_s, share))
+        while len(self._seen) > 2 and self._seen[1][0] <= elapsed_s * 2 / 3:
+            self._seen.popleft()
+        then_s, before = self._seen[0]
+        if elapsed_s < ESTIMATE_AFTER_S or share <= before:
+            return None
+        return max(0.0, (1.0 - share) * (elapsed_s - then_s) / (share - before))
+
+
+def show_seconds(seconds: float) -> str:
+    """Say how long something takes, in a unit in which it is easy to read."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def _drawing(*columns: ProgressColumn, auto_refresh: bool = True) -> Progress:
