@@ -252,20 +252,27 @@ class _Check:
         self._end_in_time((*path, "rounds"), entry.rounds * (entry.every or 0))
 
     def _mix(self, path: FieldPath, entry: MixEntry) -> None:
-        if entry.sizes not in MIXES:
-            hint = did_you_mean(entry.sizes, MIXES) or f"; available: {', '.join(MIXES)}"
+        sizes = entry.distribution()
+        if sizes is None:
+            there = f"; available: {', '.join(MIXES)}; or a file (cdf.txt), or one size (64kB)"
+            hint = did_you_mean(entry.sizes, MIXES) or there
             self._report((*path, "sizes"), f"no flow-size mix {entry.sizes!r}{hint}")
         where = (*path, "hosts") if entry.hosts else path
         hosts = self._ends(where, entry.hosts or [ALL])
         if len(hosts) < 2:
             self._report(where, "a mix needs at least two hosts")
         self._all_meet(where, hosts, hosts)
+        if entry.hotspot is not None:
+            for each in self._ends((*path, "hotspot", "hosts"), entry.hotspot.hosts):
+                if each not in hosts:
+                    message = f"{each.end} is none of the mix's hosts"
+                    self._report((*path, "hotspot", "hosts"), message)
         if entry.stop <= entry.start:
             self._report((*path, "stop"), "stop is not after start: nothing would be sent")
-        elif entry.sizes in MIXES:
+        elif sizes is not None:
             links = links_of(self.run.topology, hosts, whole=self._spans)
             rates_bps = sum(link.rate_bps for link in links)
-            count = mix_messages(entry, MIXES[entry.sizes], rates_bps)
+            count = mix_messages(entry, sizes, rates_bps)
             self._count((*path, "stop"), count)
 
     def _permutation(self, path: FieldPath, entry: PermutationEntry) -> None:
@@ -285,7 +292,9 @@ class _Check:
     def _matrix(self, path: FieldPath, entry: MatrixEntry) -> None:
         hosts = self._ends((*path, "hosts") if entry.hosts else path, entry.hosts or [ALL])
         matrix = entry.matrix()
-        key = "htsim" if entry.htsim is not None else "bytes"
+        key = next(
+            key for key in ("htsim", "hpcc", "csv", "bytes") if getattr(entry, key) is not None
+        )
         if len(hosts) < matrix.nodes:
             message = f"{matrix.nodes} nodes, but there are {len(hosts)} hosts"
             self._report((*path, key), message)

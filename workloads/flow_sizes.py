@@ -6,9 +6,9 @@ took over. Between two points sizes are spread evenly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +19,17 @@ _SAMPLES = 1 << 16
 
 @dataclass(frozen=True)
 class FlowSizes:
-    """A distribution: (bytes, how many of 1000 flows are at most that long), ascending."""
+    """A distribution: (bytes, how many of `scale` flows are at most that long), ascending."""
 
     name: str
     source: str
     points: tuple[tuple[int, int], ...]
+    scale: int = _SCALE
 
     def quantile(self, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Return the size at each share of the flows, given in 1/2^32; at least one byte."""
         sizes = np.array([size for size, _ in self.points], dtype=np.int64)
-        shares = np.array([(share << 32) // _SCALE for _, share in self.points], dtype=np.int64)
+        shares = np.array([(share << 32) // self.scale for _, share in self.points], dtype=np.int64)
         at = words.astype(np.int64)
         upper = np.clip(np.searchsorted(shares, at, side="right"), 1, len(shares) - 1)
         low, high = shares[upper - 1], shares[upper]
@@ -91,3 +92,14 @@ MIXES: Mapping[str, FlowSizes] = {
         ),
     ),
 }
+
+
+@cache
+def of_size(size: int) -> FlowSizes:
+    """Return the distribution in which all flows have one size."""
+    return FlowSizes(f"{size} B", "", ((size, 0), (size, 1)), 1)
+
+
+def from_points(name: str, points: Sequence[Sequence[int]]) -> FlowSizes:
+    """Return a distribution that was read from a file (workloads/size_files.py)."""
+    return FlowSizes(name, "", tuple((size, share) for size, share in points), 10**6)

@@ -1,4 +1,4 @@
-"""The contents of another tool's file: SimAI's jobs, htsim's matrices, HPCC's flow files.
+"""The contents of another tool's file: SimAI's jobs, htsim's matrices, flows in CSV, sizes.
 
 job:
   simai: step.txt            ranks, tp, pp, ep and phases come from there
@@ -7,6 +7,8 @@ job:
 traffic:
   - matrix: {htsim: perm.cm}   who sends how much to whom, and when, comes from there
   - matrix: {hpcc: flow.txt}   the same from a flow file of HPCC's ns-3
+  - matrix: {csv: flows.csv}   the same from a table
+  - mix: {sizes: my-cdf.txt, ...}   the distribution of sizes comes from there
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ from pathlib import Path
 
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
+from workloads.flow_csv import read_csv
+from workloads.flow_sizes import MIXES
 from workloads.hpcc import read_hpcc
 from workloads.htsim import read_htsim
 from workloads.simai import read_simai
+from workloads.size_files import read_sizes
 
 _GIVEN_THERE = ("ranks", "tp", "pp", "dp", "ep", "phases")
-_MATRICES = {"htsim": read_htsim, "hpcc": read_hpcc}
+_MATRICES = {"htsim": read_htsim, "hpcc": read_hpcc, "csv": read_csv}
+_SIZE_FILES = (".txt", ".cdf", ".csv", ".dat")
 _GROUPS = ("tp", "dp", "ep", "dp_ep")
 
 
@@ -45,12 +51,35 @@ def with_imports(document: Document, directory: Path) -> Document:
         ]
     if isinstance(data.get("traffic"), list):
         changed["traffic"] = [
-            {**entry, "matrix": _matrix(document, ("traffic", i, "matrix"), matrix, directory)}
-            if isinstance(entry, dict) and isinstance(matrix := entry.get("matrix"), dict)
-            else entry
+            _traffic(document, ("traffic", i), entry, directory)
             for i, entry in enumerate(data["traffic"])
         ]
     return Document(document.file, changed, document.positions)
+
+
+def _traffic(document: Document, path: FieldPath, entry: object, directory: Path) -> object:
+    if not isinstance(entry, dict):
+        return entry
+    if isinstance(matrix := entry.get("matrix"), dict):
+        return {**entry, "matrix": _matrix(document, (*path, "matrix"), matrix, directory)}
+    if isinstance(mix := entry.get("mix"), dict):
+        return {**entry, "mix": _mix(document, (*path, "mix"), mix, directory)}
+    return entry
+
+
+def _mix(
+    document: Document, path: FieldPath, mix: Mapping[str, object], directory: Path
+) -> dict[str, object]:
+    """Read the file that `sizes` names: what ends as text files do."""
+    name = mix.get("sizes")
+    is_file = isinstance(name, str) and name not in MIXES and Path(name).suffix in _SIZE_FILES
+    if not is_file or "imported" in mix:
+        return dict(mix)
+    try:
+        text = _text(name, directory)
+    except ValueError as error:
+        raise TopologyError([document.problem((*path, "sizes"), str(error))]) from None
+    return {**mix, "imported": read_sizes(text, str(directory / str(name)))}
 
 
 def _matrix(

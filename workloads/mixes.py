@@ -9,7 +9,6 @@ import numpy as np
 
 from topologies.model import Interface, Topology
 from workloads.dag import Numbers
-from workloads.flow_sizes import MIXES
 from workloads.paths import mtu_payload, wire_bytes
 from workloads.randomness import Random
 from workloads.schema import MixEntry
@@ -33,15 +32,18 @@ def mix_arrivals(
     entry: MixEntry,
     random: Random,
     *,
+    hot: Sequence[int] = (),
     whole: bool = False,
 ) -> Arrivals:
     """Draw the messages of a mix.
 
     `entry.load` is the share of all hosts' links that the messages fill on average, headers
-    counted: one arrives every (mean wire bytes x 8) / (load x sum of the hosts' rates). `whole`:
-    their links are all that the hosts have, not these interfaces'.
+    counted: one arrives every (mean wire bytes x 8) / (load x sum of the hosts' rates). `hot`: the
+    places of the hotspot's hosts. `whole`: their links are all that the hosts have, not these
+    interfaces'.
     """
-    sizes = MIXES[entry.sizes]
+    sizes = entry.distribution()
+    assert sizes is not None  # the run file was checked
     links = links_of(topology, hosts, whole=whole)
     payload = entry.payload or mtu_payload(min(link.mtu_bytes for link in links))
     even = sizes.evenly
@@ -54,7 +56,23 @@ def mix_arrivals(
     sources = [random.below(len(hosts)) for _ in range(count)]
     others = [random.below(len(hosts) - 1) for _ in range(count)]
     pairs = [(a, b + (b >= a)) for a, b in zip(sources, others, strict=True)]
+    if hot:
+        share = entry.hotspot.share if entry.hotspot is not None else 0
+        pairs = [_heated(pair, hot, share, random) for pair in pairs]
     return Arrivals(at_ps, found, pairs)
+
+
+def _heated(
+    pair: tuple[int, int], hot: Sequence[int], share: int, random: Random
+) -> tuple[int, int]:
+    """Return who sends to whom, with a chance of `share` (of 2^32) to one of the hot hosts.
+
+    A hot host that would send to itself keeps the target that it has.
+    """
+    if random.below(1 << 32) >= share:
+        return pair
+    target = hot[random.below(len(hot))]
+    return pair if target == pair[0] else (pair[0], target)
 
 
 def _times(random: Random, mean_ps: int, start_ps: int, stop_ps: int) -> Numbers:

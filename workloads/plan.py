@@ -274,7 +274,9 @@ class _Plan:
         hosts = self._interfaces(entry.hosts or [ALL])
         whole = span(self.run.transport) and entry.transport != "none"
         drawn = Random(self.seed, "mix", number)
-        arrivals = mix_arrivals(self.run.topology, hosts, entry, drawn, whole=whole)
+        wanted = self._interfaces(entry.hotspot.hosts) if entry.hotspot is not None else []
+        hot = [hosts.index(each) for each in wanted]
+        arrivals = mix_arrivals(self.run.topology, hosts, entry, drawn, hot=hot, whole=whole)
         sources = [hosts[a] for a, _ in arrivals.pairs]
         targets = [hosts[b] for _, b in arrivals.pairs]
         flows = self._each(number, sources, targets, entry)

@@ -50,6 +50,7 @@ from topologies.fields import (
 )
 from topologies.schema import schema_problem
 from topologies.units import parse_share, parse_size
+from workloads.flow_sizes import MIXES, FlowSizes, from_points, of_size
 from workloads.job_schema import JobEntry
 from workloads.transport_schema import Operation, TransportFields, transport_entry
 
@@ -209,14 +210,37 @@ class IncastEntry(FlowSettings):
         return self
 
 
+class HotspotEntry(Model):
+    """Hosts that are sent to more often: `share` of all messages go to one of them."""
+
+    hosts: Ends
+    share: Load
+
+
 class MixEntry(FlowSettings):
-    """Messages whose sizes follow a published distribution, at Poisson times, of random pairs."""
+    """Messages at Poisson times, of random pairs; sizes: a distribution, a file of one, or a size.
+
+    `hotspot`: hosts that get a share of all messages, beside what they get by chance.
+    """
 
     sizes: str
     load: Load
     stop: Moment
     hosts: Ends | None = None
     rate: Rate | None = None
+    hotspot: HotspotEntry | None = None
+    imported: Annotated[list[tuple[CountOrNone, CountOrNone]], Field(min_length=2)] | None = None
+
+    def distribution(self) -> FlowSizes | None:
+        """Return what sizes are drawn from; None where nothing has that name."""
+        if self.imported is not None:
+            return from_points(self.sizes, self.imported)
+        if self.sizes in MIXES:
+            return MIXES[self.sizes]
+        try:
+            return of_size(parse_size(self.sizes))
+        except ValueError:
+            return None
 
 
 class MessageEntry(FlowSettings):
@@ -266,14 +290,18 @@ class MatrixEntry(FlowSettings):
     bytes: list[list[Cell]] | None = None
     htsim: str | None = None
     hpcc: str | None = None
+    csv: str | None = None
     imported: ImportedMatrix | None = None
     hosts: Ends | None = None
     rate: Rate | None = None
 
     @model_validator(mode="after")
     def _makes_sense(self) -> MatrixEntry:
-        if sum(each is not None for each in (self.bytes, self.htsim, self.hpcc)) != 1:
-            raise ValueError("say who sends what: a table of bytes, htsim: FILE or hpcc: FILE")
+        given = self.bytes, self.htsim, self.hpcc, self.csv
+        if sum(each is not None for each in given) != 1:
+            raise ValueError(
+                "say who sends what: a table of bytes, htsim: FILE, hpcc: FILE or csv: FILE"
+            )
         for number, row in enumerate(self.bytes or (), start=1):
             if len(row) != len(self.bytes or ()):
                 raise ValueError(
