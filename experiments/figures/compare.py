@@ -140,7 +140,9 @@ def _queues(results: Sequence[Labelled], figure: Any, choice: Choice) -> None:
 
     ports = choice.ports
     for _, folder in results:
-        choice.endpoints(folder)
+        for port in choice.endpoints(folder):
+            if not longest(folder, Grid.of(folder, choice=choice), port).any():
+                raise nothing(folder, f"queue of {port}", "no sample found anything in it")
     lines: list[Line] = [(f"The longest queue of {p}", partial(longest, port=p)) for p in ports]
     panels = _panels(
         results,

@@ -17,6 +17,7 @@ from simulator.result_model import ResultError
 from topologies.errors import did_you_mean
 from topologies.units import parse_duration, parse_rate, parse_size
 
+_KEYS = ("points", "parameters", "metrics", "objective", "seeds", "name", "interrupted")
 _MOST_METRICS = 4
 _MOST_LINES = len(COLOURS)
 _LOG_FROM = 20.0  # the largest value over the smallest, from which on the axis is logarithmic
@@ -46,6 +47,11 @@ class Sweep:
             raise ResultError(f"{path / JSON} can't be read: {error}", "sweep again") from None
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ResultError(f"{path / JSON} is no result of a sweep", "sweep again")
+        for key in _KEYS:
+            if key not in document:
+                raise ResultError(f"{path / JSON} is damaged: no {key!r}", "sweep again")
+        if not document["points"]:
+            raise ResultError(f"{path}: nothing to plot: no run has ended", "sweep again")
         return cls(path, document)
 
     @property
@@ -106,8 +112,6 @@ def draw_sweep(sweep: Sweep, path: Path, metrics: Sequence[str], along: str | No
     `along`: that parameter; without it the one with the most values. Raises UsageError,
     ResultError.
     """
-    if not sweep.points:
-        raise ResultError(f"{sweep.path}: nothing to plot: no run has ended")
     varied = sweep.varied()
     if not varied:
         raise ResultError(f"{sweep.path}: nothing to plot: no parameter has two values")

@@ -138,6 +138,13 @@ def test_what_cannot_be_compared_is_refused(
     assert "compared by queues, links, flows, fct, slowdown" in capsys.readouterr().err
 
 
+def test_a_host_s_queue_is_not_drawn_as_empty(
+    results: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plot", *map(str, results), "--what", "queues", "--ports", "h1"]) == 1
+    assert "no queue of h1 to plot" in capsys.readouterr().err
+
+
 def sweep(folder: Path, points: list[dict[str, Any]], **more: Any) -> Path:
     """A sweep's folder as `weft sweep` writes it: six seeds a point, window by gain."""
     folder.mkdir()
@@ -201,3 +208,9 @@ def test_a_damaged_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     folder = sweep(tmp_path / "s", POINTS, format=9)
     assert main(["plot", str(folder)]) == 1
     assert "no result of a sweep" in capsys.readouterr().err
+    (folder / "results.json").write_text('{"format": 1}')
+    assert main(["plot", str(folder)]) == 1
+    assert "is damaged: no 'points'" in capsys.readouterr().err
+    none = sweep(tmp_path / "none", [])
+    assert main(["plot", str(none), "--list"]) == 1
+    assert "no run has ended" in capsys.readouterr().err
