@@ -23,6 +23,9 @@ PAYLOAD = 14 + _IP.size
 ID = slice(18, 20)
 """IPv4's identification, which tells the packets of a test apart."""
 
+DRAIN_NS = 10_000_000
+"""By then everything has left, from any queue of these tests."""
+
 Prefix = tuple[int, int]
 """An IPv4 address and its prefix length."""
 
@@ -106,6 +109,14 @@ class VirtualSwitch:
             outputs = self.switch.run_until(at_ns + 999)
             found.append([Output(each.port, each.packet) for each in outputs])
         return found
+
+    def burst(self, frames: Sequence[tuple[int, bytes]]) -> list[Output]:
+        """Send frames at one instant; return what left, in its order, once all of it has."""
+        at_ns = self.switch.now_ns + 1000
+        for port, frame in frames:
+            self.switch.inject(port, frame, at_ns)
+        outputs = self.switch.run_until(at_ns + DRAIN_NS)
+        return [Output(each.port, each.packet) for each in outputs]
 
     def close(self) -> None:
         """Free the switch."""

@@ -98,7 +98,7 @@ MISTAKES: dict[str, tuple[list[tuple[str, str]], set[str], tuple[str, str]]] = {
     ),
     "the seed is added to the hash": (
         [(MIX, "        meta.hash = meta.hash + meta.seed;\n")],
-        {*TIERS},
+        {"seeds", *TIERS},
         ("tiers-4", "at the second: "),
     ),
     "source ports are forgotten": (
@@ -123,8 +123,8 @@ MISTAKES: dict[str, tuple[list[tuple[str, str]], set[str], tuple[str, str]]] = {
     ),
     "a group always has four members": (
         [(MEMBER, "(member_t)(meta.hash[31:30])")],
-        {"sizes", "tiers-3", "heirs"},
-        ("sizes", "lost or elsewhere"),
+        {"sizes"},
+        ("sizes", "over 8 members"),
     ),
     "two bits of the hash, bounded by the group's size": (
         [(MEMBER, "(member_t)meta.hash[31:28] & (meta.count - 1)")],
