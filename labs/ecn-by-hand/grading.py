@@ -261,7 +261,7 @@ def below(bench: Bench) -> Sequence[Detail]:
 def _by_threshold(bench: Bench, name: str, *, marked: bool) -> Sequence[Detail]:
     details = []
     with bench.bed(name) as bed:
-        for kmin, kmax in ((5, 5), (10, 30), (0, 45)):
+        for kmin, kmax in ((5, 20), (10, 30), (1, 45)):
             bed.mark(Marking(kmin, kmax, ONE // 200))
             sent = [
                 each for each in bed.burst()
@@ -293,7 +293,7 @@ def leaving(bench: Bench) -> Sequence[Detail]:
         bed.mark(Marking(BURST // 2, BURST // 2))
         burst = bed.burst()
     early = [each for each in burst[1:] if each.deq > BURST // 2]
-    late = [each for each in burst if each.deq <= BURST // 2]
+    late = [each for each in burst if each.deq < BURST // 2]
     what = f"of a burst of {BURST}, those that leave"
     return [
         every(f"{what} more than {BURST // 2} behind", early, marked=True),
@@ -309,10 +309,10 @@ def ports(bench: Bench) -> Sequence[Detail]:
         for host, limit in ((0, 10), (1, 40), (2, BURST)):
             burst = bed.burst(host=host)
             deep = [each for each in burst if bench.depth(each) > limit]
-            rest = [each for each in burst if bench.depth(each) <= limit]
+            rest = [each for each in burst if bench.depth(each) < limit]
             if deep:
                 details.append(every(f"a port's queue above its kmax, {limit}", deep, marked=True))
-            what = f"up to its kmin, {limit}" if deep else "of a port without an entry"
+            what = f"below its kmin, {limit}," if deep else "of a port without an entry"
             details.append(every(f"packets {what}", rest, marked=False))
     return details
 
@@ -332,7 +332,7 @@ def _slope(bench: Bench, name: str, marking: Marking) -> Sequence[Detail]:
     for band in range(4):
         low = marking.kmin + band * wide + 1
         high = low + wide - 1
-        inside = [each for each in sent if low <= bench.depth(each) <= high]
+        inside = [each for each in sent if low <= bench.depth(each) <= min(high, marking.kmax - 1)]
         what = (
             f"kmin {marking.kmin}, kmax {marking.kmax}, step {marking.step}, depth {low} to {high}"
         )
@@ -355,12 +355,12 @@ def bounds(bench: Bench) -> Sequence[Detail]:
     """A step of 0 and one by which the probability is soon more than 1."""
     with bench.bed("bounds") as bed:
         bed.mark(Marking(5, 50, 0))
-        flat = [each for each in bed.burst() if 5 < bench.depth(each) <= 50]
-        bed.mark(Marking(5, 50, ONE - 1))
-        steep = [each for each in bed.burst() if 7 <= bench.depth(each) <= 50]
+        flat = [each for each in bed.burst() if 5 < bench.depth(each) < 50]
+        bed.mark(Marking(5, 50, ONE // 2))
+        steep = [each for each in bed.burst() if 7 <= bench.depth(each) < 50]
     return [
         every("kmin 5, kmax 50, step 0, packets between them", flat, marked=False),
-        every(f"kmin 5, kmax 50, step {ONE - 1} (a certain mark from depth 7 on)", steep,
+        every(f"kmin 5, kmax 50, step {ONE // 2} (a certain mark from depth 7 on)", steep,
               marked=True),
     ]  # fmt: skip
 
@@ -412,8 +412,7 @@ def whole(bench: Bench) -> Sequence[Detail]:
     hop = next(iter(bed.router.hosts.values()))
     wrong = ""
     for each in burst:
-        ecn = each.frame[15] & 3
-        if bench.depth(each) > 20 and ecn in (ECT_0, ECT_1):
+        if each.marked:
             tos = each.frame[15] | CE
             left = [each.came] if each.came else []
             wrong = wrong or _wrong(bed, each.frame, hop, left, tos)
