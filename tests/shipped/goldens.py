@@ -68,6 +68,8 @@ LABS = (
     "data-centres-train",
     "dpfr",
     "dual-plane",
+    "ecmp-by-hand",
+    "ecn-by-hand",
     "ecn-thresholds",
     "encc",
     "failover-by-hand",
