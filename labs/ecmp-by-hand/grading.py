@@ -44,7 +44,7 @@ MAIN = 1
 BOUND = {1: 23.9, 2: 27.6, 3: 30.7, 5: 35.9, 6: 38.3, 7: 40.5}
 """Chi-square that is exceeded with probability 1e-6, by degrees of freedom."""
 FLOWS = 800
-SOME = 400
+SOME = 300
 FEW = 24
 
 ONE = "every packet of a group takes one member: nothing to judge"
@@ -456,7 +456,7 @@ def _fallen(
     """Send flows before and after members of the group of 8 went down."""
     with bench.bed(name) as bed:
         group = next(number for number, many in SIZES.items() if many == 8)
-        flows = bed.flows(1600, group)
+        flows = bed.flows(960, group)
         before = bed.choices(flows, group)
         down = set(bed.random.sample(range(8), count))
         bed.program(bed.router.without(group, *down))
@@ -468,7 +468,7 @@ def skipped(bench: Bench, count: int) -> Sequence[Detail]:
     ((_, _, after, down),) = _fallen(bench, f"skipped {count}", count)
     lost = sum(each < 0 or each in down for each in after)
     names = ", ".join(map(str, sorted(down)))
-    what = f"1600 flows over 8 members, {names} down"
+    what = f"960 flows over 8 members, {names} down"
     return [Detail(what, "none lost", f"{lost or 'none'} lost", not lost)]
 
 

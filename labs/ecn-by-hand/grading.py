@@ -36,7 +36,7 @@ NOT_ECT, ECT_1, ECT_0, CE = range(4)
 RATE_BPS = 10_000_000_000
 IN_PORT = 0
 BURST = 60
-REPEATS = 150
+REPEATS = 100
 SIGMAS = 5
 
 NEVER = "no packet is ever marked, however long the queue: nothing to judge"

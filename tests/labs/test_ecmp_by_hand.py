@@ -149,7 +149,7 @@ MISTAKES: dict[str, tuple[list[tuple[str, str]], set[str], tuple[str, str]]] = {
     "members that are down are taken": (
         [(DOWN, "if (meta.live == 0) {")],
         {"down", "down-many", "heirs"},
-        ("down", "1600 flows over 8 members"),
+        ("down", "960 flows over 8 members"),
     ),
     "all flows choose again when one is down": (
         [(DOWN, "if (meta.live_count != meta.count) {")],
