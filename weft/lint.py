@@ -2,7 +2,7 @@
 
 PROG.p4, PROG.json   registers whose read-modify-write is not atomic on BMv2
 a topology           what `weft topo check` finds, and the class map against the P4 program
-a run file           the same of its topology, and buffer, ECN, headroom and transport
+a run file           the same of its topology, and buffer, ECN, headroom, deadlocks and transport
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from topologies.model import Topology
 from weft import console
 from weft.command_line import argument, as_json, command, flag, option, preprocessor
 from workloads.lint_buffer import buffer_faults
+from workloads.lint_pauses import pause_faults
 from workloads.lint_transport import transport_faults
 from workloads.loader import available_runs, load_run_file
 from workloads.model import RunFile
@@ -189,6 +190,7 @@ def _lint_run(file: str, programs: _Programs) -> list[Finding]:
     else:
         placed = [_moved(each, ("topology",), whole=True) for each in remarks]
     placed += buffer_faults(loaded)
+    placed += pause_faults(loaded)
     placed += transport_faults(loaded)
     placed += registry.run_remarks(loaded, ("topology",))
     return merged(placed, loaded.document)

@@ -12,6 +12,7 @@ from topologies.lint.classes import class_faults
 from topologies.lint.findings import Finding, Remark, Severity, merged
 from topologies.lint.links import link_faults
 from topologies.lint.paths import path_faults
+from topologies.lint.pauses import pause_faults
 from topologies.lint.planes import plane_faults
 from topologies.lint.scale import scale_faults
 from topologies.loader import Source
@@ -24,6 +25,7 @@ RULES: tuple[Rule, ...] = (
     path_faults,
     plane_faults,
     class_faults,
+    pause_faults,
     scale_faults,
 )
 
