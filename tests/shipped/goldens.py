@@ -78,6 +78,7 @@ LABS = (
     "iglb",
     "load-balancing",
     "long-haul-fast-cnp",
+    "pfc-deadlock",
     "rate-by-hand",
     "write-your-own-congestion-control",
 )
