@@ -79,6 +79,7 @@ LABS = (
     "load-balancing",
     "long-haul-fast-cnp",
     "pfc-deadlock",
+    "rails-and-placement",
     "rate-by-hand",
     "write-your-own-congestion-control",
 )
