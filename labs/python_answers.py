@@ -29,9 +29,13 @@ class PythonAnswer:
 
     def call(self, function: str, *arguments: Any) -> Any:
         """Call one of its functions. Raises AnswerError with the line of the file."""
+        return self.call_method(self.module, function, *arguments)
+
+    def call_method(self, instance: object, method: str, *arguments: Any) -> Any:
+        """Call a method of something that the file made. Raises AnswerError likewise."""
         try:
             with _to_stderr():
-                return getattr(self.module, function)(*arguments)
+                return getattr(instance, method)(*arguments)
         except (Exception, SystemExit) as error:
             raise AnswerError(_described(error, self.path)) from None
 

@@ -82,6 +82,7 @@ LABS = (
     "rails-and-placement",
     "rate-by-hand",
     "write-your-own-congestion-control",
+    "your-own-controller",
 )
 """Labs that run in virtual time; others have nothing that is the same each time."""
 
