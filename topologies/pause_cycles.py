@@ -108,9 +108,7 @@ class PauseCycles:
                 waits.setdefault((others[a], here), set()).add((here, others[c]))
         return waits
 
-    def _cycle(
-        self, waits: Mapping[tuple[int, int], set[tuple[int, int]]]
-    ) -> tuple[Endpoint, ...]:
+    def _cycle(self, waits: Mapping[tuple[int, int], set[tuple[int, int]]]) -> tuple[Endpoint, ...]:
         queues = sorted({*waits, *(other for others in waits.values() for other in others)})
         number = {queue: n for n, queue in enumerate(queues)}
         graph: rx.PyDiGraph[tuple[int, int], None] = rx.PyDiGraph()

@@ -17,7 +17,7 @@ from labs.python_answers import AnswerError, PythonAnswer, load
 from . import bed as beds
 from .bed import ELECTION_ID, NAMES, Bed, Down, Other, Switch, plan
 
-ITEM_S = 40.0
+ITEM_S = 25.0
 """An item waits ten seconds at most for each of a few things."""
 
 FUNCTIONS = ("Controller",)
