@@ -68,7 +68,9 @@ def has_cycle(waits: Iterable[tuple[str, str]]) -> bool:
 
 def is_cycle(queues: object, waits: set[tuple[str, str]]) -> bool:
     """Say whether an answer is a cycle of these dependencies, each queue once."""
-    if not isinstance(queues, list | tuple) or not queues or len(set(queues)) != len(queues):
+    if not isinstance(queues, list | tuple) or not all(isinstance(each, str) for each in queues):
+        return False
+    if not queues or len(set(queues)) != len(queues):
         return False
     return all(pair in waits for pair in zip(queues, [*queues[1:], queues[0]], strict=True))
 

@@ -12,7 +12,7 @@ from experiments.api import Runtime
 from labs.grade import Detail, Finding, Item, Submission
 from labs.python_answers import AnswerError, PythonAnswer, load
 
-from .job import Bytes, Job, Nic, best, busiest, wrong_place
+from .job import Bytes, Job, Nic, best, busiest, is_nic, wrong_place
 from .network import played
 
 ITEM_S = 10.0
@@ -160,7 +160,7 @@ def relays(bench: Bench) -> list[Detail]:
             source: Nic, target: Nic, wrong: list[str] = wrong, nics: frozenset[Nic] = nics
         ) -> Nic:
             by = bench.answer.call("relay", source, target)
-            known = isinstance(by, tuple) and by in nics
+            known = is_nic(by) and by in nics
             if not known or by[0] != source[0]:
                 wrong.append(f"{source} to {target}: {by!r} is no NIC of server {source[0]}")
                 return source

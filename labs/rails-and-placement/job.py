@@ -180,12 +180,17 @@ def wrong_place(job: Job, places: object) -> str:
         return f"{many} places for {job.ranks} ranks"
     known, taken = set(job.nics()), dict[Nic, int]()
     for rank, nic in enumerate(places):
-        if not isinstance(nic, tuple) or nic not in known:
+        if not is_nic(nic) or nic not in known:
             return f"rank {rank}: {nic!r} is no (server, rail)"
         if nic in taken:
             return f"ranks {taken[nic]} and {rank} are both at {nic}"
         taken[nic] = rank
     return ""
+
+
+def is_nic(value: object) -> bool:
+    """Say whether an answer has the form (server, rail)."""
+    return isinstance(value, tuple) and [type(part) for part in value] == [int, int]
 
 
 def _ring(messages: Messages, members: Sequence[Nic], size: int) -> None:

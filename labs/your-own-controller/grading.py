@@ -210,7 +210,7 @@ def counted(bench: Bench) -> list[Detail]:
 
 
 def _sorted(counts: object) -> object:
-    return dict(sorted(counts.items())) if isinstance(counts, dict) else counts
+    return dict(sorted(counts.items(), key=str)) if isinstance(counts, dict) else counts
 
 
 def lost_session(bench: Bench) -> list[Detail]:

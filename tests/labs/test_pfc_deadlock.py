@@ -189,6 +189,13 @@ def test_a_file_that_can_not_be_read_is_refused(text: str, words: str, tmp_path:
         judged(text, tmp_path)
 
 
+@pytest.mark.parametrize("value", ["5", "[[1]]", "{frozenset(): 1}", "[True] * 9", "object()"])
+def test_answers_of_a_wrong_form_earn_nothing(value: str, tmp_path: Path) -> None:
+    names = ("dependencies", "cycle", "deadlocked", "classes")
+    text = "".join(f"def {name}(seen):\n    return {value}\n\n" for name in names)
+    assert not any(item.earned for item in judged(text, tmp_path).values())
+
+
 def graded(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
     code = cli.main(["grade", "pfc-deadlock", *words, "--json", "--seed", str(SEED)])
     return code, json.loads(capsys.readouterr().out)

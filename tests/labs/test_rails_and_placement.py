@@ -171,6 +171,12 @@ def test_a_mistake_loses_what_it_is_about(name: str, tmp_path: Path) -> None:
     assert_loses(judged(rewritten(REFERENCE, change), tmp_path), loses, item, words)
 
 
+@pytest.mark.parametrize("value", ["None", "[([], 1)] * 8", "(1, [2])", "(True, False)", "'s1'"])
+def test_answers_of_a_wrong_form_earn_nothing(value: str, tmp_path: Path) -> None:
+    text = f"def place(*given):\n    return {value}\n\ndef relay(*given):\n    return {value}\n"
+    assert not any(item.earned for item in judged(text, tmp_path).values())
+
+
 def test_an_error_names_its_line(tmp_path: Path) -> None:
     broken = rewritten(REFERENCE, ("    places: list[Nic] = []\n", "    places = nothing\n"))
     found = judged(broken, tmp_path)
