@@ -122,6 +122,7 @@ def figures(table: Table, out: Path) -> Iterator[Figure]:
             axes.bar(names, sizes, bottom=base, label=tier)
             base = [low + size for low, size in zip(base, sizes, strict=True)]
         axes.set_ylabel("MB of a step")
-        axes.legend()
+        axes.margins(y=0.25)  # room for the legend
+        axes.legend(loc="upper center", ncols=len(TIERS))
     yield Figure(out / "tiers.png", "What a step sends, by what it crosses: one group of four "
                  "servers and two groups of two, by placement.")  # fmt: skip
