@@ -128,7 +128,7 @@ def _source_of(context: Context) -> str:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """What a learner should see."""
+    """Yield what a learner should see."""
     used = "links used"
     yield Check.at_most(f"{used}, {STARTS}", _of(table, STARTS, used), 25, "%")
     yield Check.at_most(f"{used}, {ONE_SEED}", _of(table, ONE_SEED, used), 50, "%")
@@ -150,7 +150,7 @@ def _ratio(table: Table, above: str, below: str) -> Callable[[], Estimate]:
 
 
 def figures(table: Table, out: Path) -> Iterator[Figure]:
-    """What each link of the second tier carries."""
+    """Draw what each link of the second tier carries."""
     chosen = [
         variant for variant in table.variants() if variant.name in (STARTS, ONE_SEED, OWN_SEEDS)
     ]

@@ -314,7 +314,7 @@ def spread(bench: Bench) -> Sequence[Detail]:
 
 
 def sizes(bench: Bench) -> Sequence[Detail]:
-    """Groups of other sizes, one of them no power of two."""
+    """Check groups of other sizes, one of them no power of two."""
     with bench.bed("sizes") as bed:
         return [
             even(f"{SOME} flows over {size} members", bed.choices(bed.flows(SOME, group), group),
@@ -377,7 +377,7 @@ def pairs(bench: Bench) -> Sequence[Detail]:
 
 
 def pairs_kept(bench: Bench) -> Sequence[Detail]:
-    """A queue pair's packets differ in opcode, flags and sequence number."""
+    """Check that a queue pair's packets differ in opcode, flags and sequence number."""
     with bench.bed("pairs kept") as bed:
         flows = [bed.flow(roce=True) for _ in range(FEW)]
         first = bed.choices(flows)
@@ -387,7 +387,7 @@ def pairs_kept(bench: Bench) -> Sequence[Detail]:
 
 
 def pairs_off(bench: Bench) -> Sequence[Detail]:
-    """The control plane says that queue pairs do not count."""
+    """Check that the control plane says that queue pairs do not count."""
     with bench.bed("pairs off", use_queue_pair=False) as bed:
         flows = [bed.flow(roce=True) for _ in range(FEW)]
         others = [replace(flow, queue_pair=bed.random.getrandbits(24)) for flow in flows]
@@ -399,7 +399,7 @@ def pairs_off(bench: Bench) -> Sequence[Detail]:
 
 
 def second(bench: Bench, size: int) -> Sequence[Detail]:
-    """What the second switch makes of the flows that one member of the first one got."""
+    """Judge what the second switch makes of the flows that one member of the first one got."""
     group = next(number for number, many in SIZES.items() if many == size)
     details = []
     with bench.bed(f"tier 1 of {size}") as one, bench.bed(f"tier 2 of {size}") as two:
@@ -481,7 +481,7 @@ def stay(bench: Bench) -> Sequence[Detail]:
 
 
 def heirs(bench: Bench) -> Sequence[Detail]:
-    """The flows of a member that went down spread over those that are up."""
+    """Check that the flows of a member that went down spread over those that are up."""
     details = []
     for count in (1, 2):
         ((_, before, after, down),) = _fallen(bench, f"heirs {count}", count)

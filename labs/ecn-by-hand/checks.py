@@ -175,7 +175,7 @@ def _senders(context: Context, run: RunFile, results: ResultFolder) -> dict[str,
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """What a learner should see."""
+    """Yield what a learner should see."""
     for variant in LOADS:
         for metric in ("mean queue over theory", "marked over theory"):
             estimate = _of(table, variant, metric)

@@ -288,7 +288,7 @@ def border(bench: Bench) -> Sequence[Detail]:
 
 
 def leaving(bench: Bench) -> Sequence[Detail]:
-    """The depth is what waits when a packet leaves, not when it arrives."""
+    """Check that the depth is what waits when a packet leaves, not when it arrives."""
     with bench.bed("leaving") as bed:
         bed.mark(Marking(BURST // 2, BURST // 2))
         burst = bed.burst()
@@ -342,7 +342,7 @@ def _slope(bench: Bench, name: str, marking: Marking) -> Sequence[Detail]:
 
 
 def slope(bench: Bench) -> Sequence[Detail]:
-    """The probability grows from kmin to kmax."""
+    """Check that the probability grows from kmin to kmax."""
     return _slope(bench, "slope", Marking.red(8, 48, 0.8))
 
 
@@ -352,7 +352,7 @@ def gentle(bench: Bench) -> Sequence[Detail]:
 
 
 def bounds(bench: Bench) -> Sequence[Detail]:
-    """A step of 0 and one by which the probability is soon more than 1."""
+    """Check a step of 0 and one by which the probability is soon more than 1."""
     with bench.bed("bounds") as bed:
         bed.mark(Marking(5, 50, 0))
         flat = [each for each in bed.burst() if 5 < bench.depth(each) < 50]
@@ -387,7 +387,7 @@ def _fields(bench: Bench, field: int, expected: int) -> Sequence[Detail]:
 
 
 def not_ect(bench: Bench) -> Sequence[Detail]:
-    """A sender that does not know ECN."""
+    """Check a sender that does not know ECN."""
     return _fields(bench, NOT_ECT, NOT_ECT)
 
 
@@ -397,7 +397,7 @@ def both(bench: Bench) -> Sequence[Detail]:
 
 
 def kept(bench: Bench) -> Sequence[Detail]:
-    """A mark of a switch before this one, whatever this queue is."""
+    """Check a mark of a switch before this one, whatever this queue is."""
     with bench.bed("kept") as bed:
         bed.mark(Marking(20, 20))
         burst = bed.burst(ecn=(CE,))
@@ -421,7 +421,7 @@ def whole(bench: Bench) -> Sequence[Detail]:
 
 
 def counter(bench: Bench) -> Sequence[Detail]:
-    """The port's counter has just the marks of this switch."""
+    """Check that the port's counter has just the marks of this switch."""
     with bench.bed("counter") as bed:
         bed.mark(Marking(20, 20))
         burst = bed.burst(ecn=(NOT_ECT, ECT_1, ECT_0, CE))

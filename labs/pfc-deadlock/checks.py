@@ -50,7 +50,7 @@ def _pauses(run: Run) -> int:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """What a learner should see."""
+    """Yield what a learner should see."""
     for name in ("deadlock", "dcqcn-late"):
         yield Check.at_most(f"{name}: goodput", _of(table, name, GOODPUT), 0, "Gb/s",
                             note="nothing moves any more")  # fmt: skip
@@ -83,7 +83,7 @@ def _of(table: Table, variant: str, metric: str) -> Callable[[], Estimate]:
 
 
 def figures(table: Table, out: Path) -> Iterator[Figure]:
-    """What five flows of the ring carry, by remedy."""
+    """Draw what five flows of the ring carry, by remedy."""
     ring = [each for each in table.variants() if each.name in RING]
     with drawing(out / "goodput.png", where(table)) as figure:
         bars(figure.subplots(), table, ring, GOODPUT)

@@ -95,7 +95,7 @@ def dependencies(bench: Bench) -> Cases:
 
 
 def cycles(bench: Bench) -> Cases:
-    """A cycle where there is one; both kinds are drawn."""
+    """Check a cycle where there is one; both kinds are drawn."""
     rows: Cases = []
     for what, routes in bench.routes("cycle").items():
         waits = cases.waits_of(routes)
@@ -109,7 +109,7 @@ def cycles(bench: Bench) -> Cases:
 
 
 def large(bench: Bench) -> Cases:
-    """A ladder with 2^40 ways through it: a search that follows each way does not end."""
+    """Check a ladder with 2^40 ways through it: a search that follows each way does not end."""
     rungs = range(40)
     waits = {(f"s{n}:{a}", f"s{n + 1}:{b}") for n in rungs for a in (1, 2) for b in (1, 2)}
     came = bench.answer.call("cycle", set(waits))
@@ -148,7 +148,7 @@ def recorded(bench: Bench) -> Cases:
 
 
 def real_pauses(bench: Bench) -> Cases:
-    """What two runs recorded: one that stands still, and one that goes on."""
+    """Judge what two runs recorded: one that stands still, and one that goes on."""
     rows: Cases = []
     for what, chosen in (("one class", [0] * 5), ("two classes", [0, 0, 0, 0, 1])):
         run = fabric.played(5, chosen, bench.seed)

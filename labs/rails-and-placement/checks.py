@@ -63,7 +63,7 @@ def _messages(job: Job, placement: str, context: Context) -> Messages:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """What a learner should see."""
+    """Yield what a learner should see."""
     spines = TIERS[2]
     for groups in GROUPS:
         least = 0.0 if groups == "one" else 7.5

@@ -113,7 +113,7 @@ def each_has_one(bench: Bench) -> list[Detail]:
 
 
 def tensor_stays(bench: Bench) -> list[Detail]:
-    """What tensor groups send stays in servers."""
+    """Judge what tensor groups send stays in servers."""
 
     def on_network(job: Job, places: list[Nic]) -> int:
         tiers = job.tiers(job.tensor_messages(places, Bytes().tp))
@@ -124,13 +124,13 @@ def tensor_stays(bench: Bench) -> list[Detail]:
 
 
 def rings_on_rails(bench: Bench) -> list[Detail]:
-    """What data groups send crosses no spine, in one group."""
+    """Judge what data groups send crosses no spine, in one group."""
     return _of_places(bench, bench.one_group, lambda job: 0, _data_over_spines,
                       "bytes of data groups over spines")  # fmt: skip
 
 
 def rings_of_groups(bench: Bench) -> list[Detail]:
-    """What data groups send crosses the spines as often as it must, with several groups."""
+    """Judge what data groups send crosses the spines as often as it must, with several groups."""
     return _of_places(bench, bench.groups, lambda job: job.least_spine_bytes(Bytes().dp),
                       _data_over_spines, "bytes of data groups over spines")  # fmt: skip
 
@@ -140,7 +140,7 @@ def _data_over_spines(job: Job, places: list[Nic]) -> int:
 
 
 def experts(bench: Bench) -> list[Detail]:
-    """What expert groups send crosses no spine."""
+    """Judge what expert groups send crosses no spine."""
 
     def over_spines(job: Job, places: list[Nic]) -> int:
         return job.tiers(job.expert_messages(places, Bytes().ep)).spine
@@ -150,7 +150,7 @@ def experts(bench: Bench) -> list[Detail]:
 
 
 def relays(bench: Bench) -> list[Detail]:
-    """A relay is in the source's server, and meets the target at a leaf where one can."""
+    """Check that a relay is in the source's server and meets the target at a leaf if one can."""
     rows = []
     for job in (*bench.one_group[:2], *bench.groups[:2]):
         wrong: list[str] = []
@@ -177,7 +177,7 @@ def relays(bench: Bench) -> list[Detail]:
 
 
 def on_time(bench: Bench) -> list[Detail]:
-    """A step in virtual time is as fast as the NICs allow, for one group and for two."""
+    """Check that a step in virtual time is as fast as the NICs allow, for one group and for two."""
     lab = loader.load(FOLDER.name, FOLDER.parent)
     mapping = lab.variants(Runtime.SIMULATOR)[0].mapping
     rows = []

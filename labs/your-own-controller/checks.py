@@ -57,7 +57,7 @@ def _lost(row: Any) -> int:
 
 
 def checks(table: Table) -> Iterator[Check]:
-    """What a learner should see."""
+    """Yield what a learner should see."""
     for variant, delay in (("at-once", 0), ("after-100us", 100), ("after-1ms", 1000)):
         low, high = delay * 0.8, delay * 1.2 + MOST_US
         yield Check.within(f"{variant}: outage", _of(table, variant, OUTAGE), low, high, "us")

@@ -53,7 +53,7 @@ class Bench:
 
     @contextmanager
     def started(self, bed: Bed) -> Iterator[Driven]:
-        """The controller, started."""
+        """Start the controller."""
         driven = Driven(self.answer, bed)
         try:
             driven.call("start")
@@ -172,7 +172,7 @@ def _addresses(update: p4r.Update) -> str:
 
 
 def links(bench: Bench) -> list[Detail]:
-    """A link goes down and comes back: two switches change an entry each, and no more."""
+    """Check a link that goes down and comes back: two switches change an entry each, no more."""
     a, b = bench.random.sample(NAMES, 2)
     rows = []
     with beds.bed() as bed, bench.started(bed) as driven:
@@ -214,7 +214,7 @@ def _sorted(counts: object) -> object:
 
 
 def lost_session(bench: Bench) -> list[Detail]:
-    """A switch dies, a link goes down meanwhile, and the switch comes back with nothing."""
+    """Check a switch that dies and comes back empty, while a link has gone down."""
     name, other = bench.random.sample(NAMES, 2)
     down = {frozenset((name, other))}
     with beds.bed() as bed, bench.started(bed) as driven:

@@ -26,13 +26,13 @@ SEED = 7
 
 @cache
 def part(name: str) -> Any:
-    """A module beside the lab's grading.py."""
+    """Return a module beside the lab's grading.py."""
     grading: ModuleType = grade_worker.load(LAB.folder)
     return __import__(f"{grading.__package__}.{name}", fromlist=[name])
 
 
 def judged(text: str, folder: Path, seed: int = SEED) -> Mapping[str, Graded]:
-    """What a text earns, without the item that plays runs."""
+    """Return what a text earns, without the item that plays runs."""
     grading, path = part("grading"), folder / "mine.py"
     path.write_text(text)
     bench = grading.bench(grade.Submission(path, "", "", seed, grading.read(path)))

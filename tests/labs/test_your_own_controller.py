@@ -28,12 +28,12 @@ def grading_module() -> ModuleType:
 
 
 def part(name: str) -> Any:
-    """A module beside the lab's grading.py, of one and the same package."""
+    """Return a module beside the lab's grading.py, of one and the same package."""
     return __import__(f"{grading_module().__package__}.{name}", fromlist=[name])
 
 
 def judged(text: str, folder: Path, only: Collection[str] = ()) -> Mapping[str, Graded]:
-    """What a text earns, by item; `only`: these."""
+    """Return what a text earns, by item; `only`: these."""
     grading, path = part("grading"), folder / "mine.py"
     path.write_text(text)
     bench = grading.bench(grade.Submission(path, "", "", SEED, grading.read(path)))

@@ -146,7 +146,7 @@ def test_a_host_s_queue_is_not_drawn_as_empty(
 
 
 def sweep(folder: Path, points: list[dict[str, Any]], **more: Any) -> Path:
-    """A sweep's folder as `weft sweep` writes it: six seeds a point, window by gain."""
+    """Return a sweep's folder as `weft sweep` writes it: six seeds a point, window by gain."""
     folder.mkdir()
     document = {
         "format": 1, "runtime": "simulator", "time_scale": 1, "name": "s", "seeds": list(range(6)),

@@ -31,7 +31,7 @@ def run_text(
     turns: tuple[tuple[int, int], ...] = TURNS, links: tuple[tuple[int, int], ...] = RING,
     transport: str = "", **of_buffer: str,
 ) -> str:  # fmt: skip
-    """A run in which each pair of hosts sends, the last one in the class of its DSCP 34."""
+    """Return a run in which each pair of hosts sends, the last one in the class of its DSCP 34."""
     hosts = [{"a": f"h{n}", "b": f"s{n}:1"} for n in range(1, 6)]
     ring = [{"a": f"s{a}:2", "b": f"s{b}:3"} for a, b in links]
     return yaml.safe_dump(
@@ -59,7 +59,7 @@ def run_text(
 
 
 def in_other_class(text: str, number: int) -> str:
-    """The same run with one entry of its traffic in the second lossless class."""
+    """Return the same run with one entry of its traffic in the second lossless class."""
     data = yaml.safe_load(text)
     data["traffic"][number]["incast"]["dscp"] = 34
     return yaml.safe_dump(data)

@@ -32,9 +32,9 @@ class Result(RunResult):
 
         Raises WeftError for an unknown topic, and where this run has nothing of it.
         """
+        from experiments.figures.axes import NothingToPlotError
         from simulator.result_model import ResultError
         from topologies.errors import did_you_mean
-        from weft.plot_axes import NothingToPlotError
         from weft.plot_figures import TOPICS, draw
 
         if what is not None and what not in TOPICS:
