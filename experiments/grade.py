@@ -1,7 +1,8 @@
 """Grading what a learner hands in: what a lab asks for in marks, and what a file is worth.
 
-A lab that grades has in its folder: starter.p4 (or starter.py, or of whatever its learners write),
-reference.diff (the reference as a change of the starter) and grading.py with
+A lab that grades has in its folder: starter.p4 (or starter.py, or of whatever its learners write)
+and grading.py (below). The reference is a change of the starter, outside the learners' folder:
+solutions/LAB.diff beside it (or reference.diff in it, for a lab that is never handed out).
 
     def items() -> Sequence[Item]                 what there are marks for, in the order of the text
     def bench(submission: Submission) -> object   made once a file, handed to each item's `judge`
@@ -27,6 +28,7 @@ from experiments.errors import LabError
 GRADING = "grading.py"
 STARTER = "starter.p4"
 REFERENCE = "reference.diff"
+SOLUTIONS = "solutions"
 MOST_NAMED = 3
 """Of what is wrong, in a finding's reason; the details have all."""
 
@@ -200,14 +202,21 @@ def starter_of(folder: Path) -> Path:
     return found[0]
 
 
+def solution_of(folder: Path) -> Path:
+    """Return the diff that makes a lab's reference of its starter. Raises GradeError."""
+    kept = folder.resolve().parent / SOLUTIONS / f"{folder.resolve().name}.diff"
+    for diff in (kept, folder / REFERENCE):
+        if diff.is_file():
+            return diff
+    raise GradeError(f"{kept}: no such file", "a lab with --reference has one, made by diff -u")
+
+
 def reference(folder: Path) -> str:
-    """Return the text of a lab's reference: its starter, changed as reference.diff says.
+    """Return the text of a lab's reference: its starter, changed as its solution says.
 
     Raises GradeError for files that are missing or do not fit together.
     """
-    starter, diff = starter_of(folder), folder / REFERENCE
-    if not diff.is_file():
-        raise GradeError(f"{diff}: no such file", "a lab to be graded has one")
+    starter, diff = starter_of(folder), solution_of(folder)
     return patched(starter.read_text(encoding="utf-8"), diff.read_text(encoding="utf-8"), diff)
 
 

@@ -78,7 +78,7 @@ def test_the_starter_compiles_and_forwards_and_no_more(graded: Any) -> None:
 @pytest.mark.reference("patch")
 def test_the_diff_is_one_that_patch_takes(tmp_path: Path) -> None:
     out = tmp_path / "reference.p4"
-    files = [str(FOLDER / grade.STARTER), str(FOLDER / grade.REFERENCE)]
+    files = [str(FOLDER / grade.STARTER), str(grade.solution_of(FOLDER))]
     subprocess.run(["patch", "--silent", "-o", str(out), *files], check=True)
     assert out.read_text() == REFERENCE
 
