@@ -1,6 +1,7 @@
 """report.html: one page with everything in it, for handing out: no network, no script, prints well.
 
-The lab's own README stands in it, so that readers of the numbers can read what they are about.
+The lab's own README is part of it, so that readers of the numbers know what they are about; its
+section for teachers only where that is asked for.
 The page itself is report.html.j2.
 """
 
@@ -11,7 +12,7 @@ import mimetypes
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import jinja2
 import yaml
@@ -20,20 +21,28 @@ from markupsafe import Markup
 
 from experiments import wording
 from experiments.api import Verdict
+from experiments.lab_text import for_learners, relinked
+from experiments.loader import ROOT
 from experiments.results import LabResult
 
 _WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "failed"}
 
 
-def report(result: LabResult, readme: str, folder: Path, out: Path) -> str:
-    """Return the page. `folder`: the lab's, where README's images are; `out`: the figures'."""
+def report(
+    result: LabResult, readme: str, folder: Path, out: Path, *, for_teachers: bool = False
+) -> str:
+    """Return the page. `folder`: the lab's, where README's images are; `out`: the figures'.
+
+    `for_teachers`: with the text's section for teachers.
+    """
+    text = readme if for_teachers else for_learners(readme)
     common, own = _parameters(result)
     return _PAGES.get_template("report.html.j2").render(
         result=result,
         verdict=_WORDS[result.verdict],
         failed=[(each, run) for each in result.variants for run in each.runs if run.failure],
         figures=[(data_url(out / figure.file), figure.caption) for figure in result.figures],
-        readme=Markup(rendered(readme, folder)) if readme.strip() else "",
+        readme=Markup(rendered(text, folder)) if text.strip() else "",
         common=common,
         own=list(zip(result.variants, own, strict=True)) if any(own) else [],
         wording=wording,
@@ -42,6 +51,7 @@ def report(result: LabResult, readme: str, folder: Path, out: Path) -> str:
 
 def rendered(markdown: str, folder: Path) -> str:
     """Return Markdown as HTML: headings one level down, images of `folder` put in, no raw HTML."""
+    markdown = relinked(markdown, folder, ROOT, _picture)
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(markdown)
     for token in tokens:
@@ -51,6 +61,11 @@ def rendered(markdown: str, folder: Path) -> str:
             if child.type == "image":
                 child.attrSet("src", _embedded(str(child.attrGet("src") or ""), folder))
     return str(parser.renderer.render(tokens, parser.options, {}))
+
+
+def _picture(path: Path, shown: bool) -> str | None:
+    """Where a picture is until it is embedded; no other file goes with the page."""
+    return quote(str(path)) if shown else None
 
 
 def _embedded(source: str, folder: Path) -> str:

@@ -46,7 +46,7 @@ class Request:
 
     Empty `variants` or `seeds`: all of the lab's, without the variants that `full` alone runs.
     `program`: another P4 program than the lab's. `answer`: a file of the user's, for labs whose
-    learners write no P4.
+    learners write no P4. `for_teachers`: the report has the text's section for teachers.
     """
 
     runtime: Runtime = Runtime.SIMULATOR
@@ -58,6 +58,7 @@ class Request:
     workers: int | None = None
     program: Path | None = None
     answer: Path | None = None
+    for_teachers: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,15 @@ Tell = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Done:
-    """A lab that ran: what results.json says, and where it is."""
+    """A lab that ran: what results.json says, and where it is.
+
+    `left_out`: how many of the runtime's variants did not run.
+    """
 
     result: LabResult
     folder: Path
     failures: tuple[Finished, ...] = field(default=())
+    left_out: int = 0
 
     @property
     def passed(self) -> bool:
@@ -100,6 +105,7 @@ class LabRun:
         self.lab = lab
         self.request = request
         there = lab.variants(request.runtime)
+        self._there = len(there)
         require(request.runtime)
         self.chosen = _chosen(lab, there, request)
         if request.program is not None:
@@ -249,9 +255,12 @@ class LabRun:
             figures=results.figure_results(figures, scratch),
         )
         result.write(scratch)
-        page = report(result, self.lab.readme, self.lab.folder, scratch)
+        page = report(
+            *(result, self.lab.readme, self.lab.folder, scratch),
+            for_teachers=self.request.for_teachers,
+        )
         (scratch / results.REPORT).write_text(page, encoding="utf-8")
-        return Done(result, self.out, failures)
+        return Done(result, self.out, failures, self._there - len(self.chosen))
 
     def _contexts(self, scratch: Path, program: CompiledProgram) -> list[Context]:
         runtime = self.request.runtime

@@ -76,6 +76,25 @@ def judged(result: LabResult) -> str:
     return f"{text}, {idle} not run" if idle else text
 
 
+def verdict(result: LabResult, left_out: int = 0) -> str:
+    """Return a line: whether the lab passed, what that was judged by, and what was left out.
+
+    `left_out`: how many variants of this runtime did not run.
+    """
+    failures = sum(bool(run.failure) for variant in result.variants for run in variant.runs)
+    count = len(result.variants)
+    how = _counted(count, "variant")
+    if left_out:
+        why = "--quick" if result.quick else "not all were asked for"
+        how = f"{count} of {count + left_out} variants ran ({why})"
+    text = f"{result.verdict.value}: {judged(result)}; {how}"
+    return f"{text}; {_counted(failures, 'run')} failed" if failures else text
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
 def columns(result: LabResult) -> list[tuple[str, str]]:
     """Return the metrics that any variant has, with their units, in order."""
     found: dict[str, str] = {}

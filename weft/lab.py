@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments import loader, wording
-from experiments.api import Runtime
+from experiments.api import Runtime, Verdict
 from experiments.errors import LabError
 from experiments.loader import Lab
 from experiments.results import LabResult
@@ -63,7 +63,8 @@ def show_list(labs: Path, as_json: bool) -> int:
             for lab in found
         ]
         heads = ("name", "what it shows", "runtimes", "minutes")
-        console.table(heads, rows, caption="weft lab run NAME    docs: labs/NAME/README.md")
+        text = f"text: {_short(labs)}/NAME/README.md"
+        console.table(heads, rows, caption=f"weft lab run NAME    {text}")
     elif not broken:
         print(f"no labs in {labs}")
     for each in broken:
@@ -99,6 +100,7 @@ def _minutes(lab: Lab) -> str:
 @option("--seeds", metavar="N,...", help="run each variant with these (default: the lab's)")
 @flag("--quick", help="only the variants that the lab marks as quick")
 @flag("--full", help="also the variants that are left out because they take long")
+@flag("--for-teachers", help="keep the text's section for teachers in the report")
 @option("--out", type=Path, metavar="DIR", help="where results go (default: results/NAME)")
 @option("--p4", type=Path, metavar="PROG.p4", help="run this program instead of the lab's")
 @option(
@@ -110,8 +112,8 @@ def _minutes(lab: Lab) -> str:
 @flag("--json", "as_json", help="print results.json")
 def run_lab(
     name: str, runtime: str, variant: tuple[str, ...], seeds: str | None, quick: bool,
-    full: bool, out: Path | None, p4: Path | None, answer: Path | None, workers: int | None,
-    labs: Path, as_json: bool,
+    full: bool, for_teachers: bool, out: Path | None, p4: Path | None, answer: Path | None,
+    workers: int | None, labs: Path, as_json: bool,
 ) -> int:  # fmt: skip
     """Run `weft lab run`: 0 no check failed, 1 one did, 2 wrong input, 3 no such runtime here."""
     from experiments.runner import LabRun, Request  # half a second that `lab list` need not wait
@@ -128,6 +130,7 @@ def run_lab(
             workers=run_options.workers(workers),
             program=run_options.program(p4),
             answer=answer,
+            for_teachers=for_teachers,
         )
         prepared = LabRun(found, request)
         program = run_options.compiled(prepared.source, given=p4 is not None, quiet=as_json)
@@ -215,10 +218,12 @@ def show(done: Done) -> None:
         for run in variant.runs:
             if run.failure:
                 console.error(f"{variant.name}, seed {run.seed}: {run.failure}")
+    print(wording.verdict(result, done.left_out))
     print(f"results: {_short(done.folder)}    report: {_short(done.folder / 'report.html')}")
 
 
 def _show_checks(result: LabResult) -> None:
+    judged = [check for check in result.checks if check.verdict is not Verdict.NOT_RUN]
     rows: list[tuple[str, ...]] = [
         (
             check.row,
@@ -227,14 +232,15 @@ def _show_checks(result: LabResult) -> None:
             _VERDICTS.get(check.verdict, check.verdict.value),
             check.note,
         )
-        for check in result.checks
+        for check in judged
     ]
     heads: tuple[str, ...] = ("check", "expected", "found", "verdict", "note")
-    if not any(check.note for check in result.checks):
+    if not any(check.note for check in judged):
         heads, rows = heads[:-1], [row[:-1] for row in rows]
-    title, caption = f"{result.title}: checks", wording.judged(result)
-    console.table(heads, rows, title=title, caption=caption, right=("found",))
+    if rows:
+        console.table(heads, rows, title=f"{result.title}: checks", right=("found",))
 
 
 def _short(path: Path) -> str:
+    path = path.absolute()
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
