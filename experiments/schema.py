@@ -45,7 +45,7 @@ MOST_VARIANTS = 1000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
-def _name(value: str) -> str:
+def check_name(value: str) -> str:
     if not _NAME.fullmatch(value):
         raise ValueError(
             f"{value!r} is not a name: letters, digits, '-', '_' and '.', a letter or digit first"
@@ -98,7 +98,7 @@ def _different(values: list[Any]) -> list[Any]:
     return values
 
 
-LabName = Annotated[str, AfterValidator(_name)]
+LabName = Annotated[str, AfterValidator(check_name)]
 Label = Annotated[str, BeforeValidator(_word)]
 AnyRuntime = Annotated[Runtime, BeforeValidator(_runtime)]
 Runtimes = Annotated[list[AnyRuntime], Field(min_length=1), AfterValidator(_different)]

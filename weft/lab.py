@@ -15,7 +15,7 @@ from experiments.errors import LabError
 from experiments.loader import Lab
 from experiments.results import LabResult
 from observe.errors import UsageError
-from weft import console, run_options
+from weft import console, lab_kit, run_options
 from weft.command_line import Group, argument, flag, option
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _VERDICTS = {"pass": "ok", "fail": "FAILED"}
 
 
-lab = Group("lab", no_args_is_help=False, subcommand_metavar="list|run ...", epilog="""
+lab = Group("lab", no_args_is_help=False, subcommand_metavar="list|run|new|handout ...", epilog="""
     examples:
       weft lab list
       weft lab run cnp-by-hand                    in virtual time; results/cnp-by-hand
@@ -32,12 +32,15 @@ lab = Group("lab", no_args_is_help=False, subcommand_metavar="list|run ...", epi
       weft lab run NAME --quick --json            some variants, for a first look or CI
       weft lab run NAME --variant A --seeds 1,2 --out my/results
       weft lab run NAME --full                    with what takes minutes or more
+      weft lab handout NAME for-students          what a learner gets, without the answer
+      weft lab new NAME                           a lab of your own, to change
 
     exit codes: 0 no check failed, 1 a check or a run failed, 2 wrong input, \
 3 the runtime is not on this machine
     """)  # fmt: skip
-_labs = option("--labs", type=Path, default=loader.DIRECTORY, metavar="DIR",
-               help="look for labs in DIR/*/lab.yaml (default: those of Weft)")  # fmt: skip
+_labs = lab_kit.labs_option
+lab.add_command(lab_kit.handout, "handout")
+lab.add_command(lab_kit.new, "new")
 
 
 @lab.command("list", help="list the labs")
