@@ -13,7 +13,7 @@ from experiments import grade, grade_worker, loader
 from experiments.errors import LabError
 from experiments.grade import Grade, Graded
 from observe.errors import UsageError
-from weft import console
+from weft import console, grade_all
 from weft.command_line import argument, as_json, command, flag, option
 
 SEEDS = 1_000_000
@@ -29,8 +29,10 @@ MOST_DETAILS = 12
       weft grade failover-by-hand --answer mine.h       a lab that is answered with a C header
       weft grade find-the-fault --answer mine.py        and one with Python
       weft grade cnp-by-hand --reference                what the lab's own answer gets
+      weft grade cnp-by-hand --all answers -o marks.csv      a class: answers/NAME.p4
 
-    exit codes: 0 full marks, 1 not all of them, 2 wrong arguments
+    exit codes: 0 full marks, 1 not all of them, 2 wrong arguments;
+    with --all: 0 every answer was judged, 1 some could not be
     """)
 @argument("lab", help="the lab; `weft lab list` shows them")
 @option("--p4", type=Path, metavar="FILE", help="the P4 program to grade")
@@ -43,23 +45,42 @@ MOST_DETAILS = 12
 @flag("--reference", help="grade the model solution: the lab's starter plus its diff")
 @option("--seed", type=int, metavar="N", help="seed of addresses, lengths and numbers "
         "(default: a new one each time)")  # fmt: skip
-@flag("--all", "everything", help="show what was right as well, field by field")
+@option("--all", "answers", type=Path, metavar="DIR",
+        help="grade every answer in DIR (DIR/NAME.p4, or the one such file in DIR/NAME), all with "
+        "the same seed, and print one table")  # fmt: skip
+@option("-o", "out", type=Path, metavar="FILE", help="with --all: also write the table as CSV")
+@option("--limit", "limit_s", type=float, default=grade_all.LIMIT_S, metavar="S",
+        help="with --all: end the grading of one answer after S seconds (default)")  # fmt: skip
+@flag("--verbose", "everything", help="show what was right as well, field by field")
 @option(
     "--labs", type=Path, default=loader.DIRECTORY, metavar="DIR", help="where the labs' folders are"
 )
 @as_json
 def run(
-    lab: str, p4: Path | None, answer: Path | None, reference: bool, seed: int | None,
-    everything: bool, labs: Path, as_json: bool,
+    lab: str, p4: Path | None, answer: Path | None, reference: bool, answers: Path | None,
+    out: Path | None, limit_s: float, seed: int | None, everything: bool, labs: Path,
+    as_json: bool,
 ) -> int:  # fmt: skip
-    """Judge the file that the arguments name; return 0 for full marks, else 1.
+    """Judge what the arguments name; return 0 for full marks or a class judged in full, else 1.
 
     2: no such lab, no such file, a lab without grading.
     """
-    if reference + (p4 is not None) + (answer is not None) != 1:
-        raise UsageError("grade: one of --p4 FILE, --answer FILE and --reference is wanted")
+    if reference + sum(each is not None for each in (p4, answer, answers)) != 1:
+        raise UsageError("grade: give one of --p4 FILE, --answer FILE, --all DIR and --reference")
+    if answers is None and out is not None:
+        raise UsageError("grade: -o goes with --all; --json prints the marks of one answer")
+    if not limit_s > 0:
+        raise UsageError(f"--limit {limit_s:g}: give seconds, more than 0")
     try:
         folder = loader.load(lab, labs).folder
+        if answers is not None:
+            takes_p4 = grade_worker.takes_p4(grade_worker.load(folder))
+            return grade_all.run(
+                lab, labs.absolute(), answers, grade.starter_of(folder).suffix,
+                "--p4" if takes_p4 else "--answer",
+                secrets.randbelow(SEEDS) if seed is None else seed,
+                limit_s=limit_s, out=out, as_json=as_json,
+            )  # fmt: skip
         with tempfile.TemporaryDirectory(prefix="weft-grade-") as scratch:
             if not reference:
                 _check(folder, is_p4=p4 is not None)
@@ -142,7 +163,7 @@ def _print_item(item: Graded, *, everything: bool) -> None:
         mark = " " if row.right else "x"
         print(f"  {mark} {row.what:<{width}}  expected {row.expected}, came {row.came}")
     if len(shown) > limit:
-        print(f"    and {len(shown) - limit} more: --all shows them")
+        print(f"    and {len(shown) - limit} more: --verbose shows them")
     if finding.hint:
         print(f"  hint: {finding.hint}")
     print()
