@@ -1,6 +1,6 @@
 """A lab's text as others get it: without the teachers' sections, without links that lead nowhere.
 
-Both the report and the handout leave the repository, where `../../docs/encc.md` means nothing.
+Both the report and the handout leave the repository, where a path such as `../../docs/labs.md` means nothing.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ from weft import cli
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "first-lab.md").read_text()
 MOST_OWN_LINES = 40
-STEP = re.compile(r"^    (\S[^\n]*)$|^`(my-labs/\S+?)`([^`\n]*):\n\n```(\w*)\n(.*?)```$", re.M | re.S)
+STEP = re.compile(
+    r"^    (\S[^\n]*)$|^`(my-labs/\S+?)`([^`\n]*):\n\n```(\w*)\n(.*?)```$", re.M | re.S
+)
 
 
 def steps() -> list[tuple[str, str, str, str]]:
