@@ -1,6 +1,7 @@
 """A lab's text as others get it: without the teachers' sections, without links that lead nowhere.
 
-Both the report and the handout leave the repository, where a path such as `../../docs/labs.md` means nothing.
+Both the report and the handout leave the repository, and outside of it a path such as
+`../../docs/labs.md` means nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ TEACHERS = "for teachers"
 """The heading of a section that only teachers get; see `for_learners`."""
 
 _HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
-_LINK = re.compile(r"(?<!\\)(!?)\[([^\[\]]*)\]\(([^()\s]+)\)")
+_LINK = re.compile(r"`[^`\n]+`|(?<!\\)(!?)\[([^\[\]]*)\]\(([^()\s]+)\)")
 
 Place = Callable[[Path, bool], str | None]
 """Where a file of the repository is for the reader (None: nowhere); the flag: it is a picture."""
@@ -47,6 +48,8 @@ def relinked(markdown: str, folder: Path, root: Path, place: Place) -> str:
 
     def link(found: re.Match[str]) -> str:
         mark, words, target = found.groups()
+        if target is None:
+            return found[0]  # code
         where = urlsplit(target)
         if where.scheme or where.netloc or not where.path:
             return found[0]
