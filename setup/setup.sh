@@ -35,6 +35,15 @@ setup_key() {
     } | sha256sum | cut -d' ' -f1
 }
 
+# Says on which other system it is tried; nothing on Debian 12. $1: the file that names the system.
+say_other_system() {
+    local name
+    # shellcheck disable=SC1090
+    name=$(. "${1:-/etc/os-release}" 2>/dev/null && printf '%s %s' "${ID-}" "${VERSION_ID-}") || true
+    [ "$name" = "debian 12" ] ||
+        echo "this is ${name:-an unknown system}; set-up is made for Debian 12 (docs/install.md: Docker, Ubuntu 24.04)"
+}
+
 can_be_root() { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }
 
 # The stamp is the key, and what was lost for want of root: then a later call that can be root
@@ -85,7 +94,7 @@ apt_install() {
 
 debian_packages() {
     if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-        note "this is no Debian; install in its own way: ${PACKAGES[*]}"
+        note "there is no apt-get; install in the way of this system: ${PACKAGES[*]}"
         return "$LOST"
     fi
     local missing
@@ -249,6 +258,7 @@ main() {
     trap 'printf "\nset-up interrupted; the same command goes on from here\n" >&2; exit 130' INT TERM
     rm -f "$STAMP"
 
+    say_other_system
     step "Debian packages" debian_packages \
         "it needs root or sudo, a network, and a Debian mirror in /etc/apt"
     step "Python environment" virtual_environment "apt-get install python3-venv, on Debian 12 or newer"

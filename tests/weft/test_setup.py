@@ -75,6 +75,28 @@ def test_lock_holds_nothing_but_exact_pins() -> None:
         assert line.startswith("#") or re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line), line
 
 
+# --- the system ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("system", "said"),
+    [
+        ('ID=debian\nVERSION_ID="12"\n', ""),
+        ('ID=ubuntu\nVERSION_ID="24.04"\n', "this is ubuntu 24.04; set-up is made for Debian 12"),
+        (None, "this is an unknown system; set-up is made for Debian 12"),
+    ],
+)
+def test_another_system_than_debian_12_is_named(
+    tree: Path, tmp_path: Path, system: str | None, said: str
+) -> None:
+    path = tmp_path / "os-release"
+    if system is not None:
+        path.write_text(system)
+    run = bash(tree, f"say_other_system {path}")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith(said) and bool(run.stdout) is bool(said)
+
+
 # --- the stamp ----------------------------------------------------------------------------------
 
 
