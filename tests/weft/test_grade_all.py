@@ -17,7 +17,6 @@ from experiments.grade import Detail, Finding, Item
 
 def read(path):
     return path.read_text().strip()
-ITEM_S = 4.0
 def bench(submission):
     return submission.content
 def works(bench):
@@ -75,7 +74,7 @@ def test_each_answer_costs_its_own_marks(
     assert rows["ann"]["missing"] == "" and rows["bob"]["missing"].startswith("TODO 1: 1 of 1")
     assert rows["cy"]["missing"] == "TODO 1: your file died: SIGSEGV" and not rows["cy"]["problem"]
     assert "the grader ended with" in rows["dee"]["problem"]
-    assert rows["eve"]["missing"] == "TODO 1: your file was still busy after 4 s: stopped"
+    assert rows["eve"]["missing"] == "TODO 1: your file was still busy after 20 s: stopped"
     assert rows["gus"]["problem"] == "no file *.txt in the folder"
     with out.open(newline="") as file:
         assert [row["student"] for row in csv.DictReader(file)] == list(rows)
@@ -85,7 +84,7 @@ def test_each_answer_costs_its_own_marks(
 def test_an_answer_is_ended_after_the_limit(
     labs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (labs / "made-up" / "grading.py").write_text(GRADING.replace("ITEM_S = 4.0", "ITEM_S = 1e4"))
+    (labs / "made-up" / "grading.py").write_text(f"{GRADING}\nITEM_S = 1e4\n")
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "eve.txt").write_text("hangs")
     where = ["--labs", str(labs), "--all", str(tmp_path / "one"), "--limit", "5", "--json"]
