@@ -46,7 +46,7 @@ def built_of(context: Context) -> Built:
     text = reference(context.folder)
     for right, wrong in MISTAKES.get(context.variant.name, ()):
         if text.count(right) != 1:
-            raise LabError(f"reference.diff: {right.strip()!r} is there {text.count(right)} times")
+            raise LabError(f"the solution: {right.strip()!r} is there {text.count(right)} times")
         text = text.replace(right, wrong)
     if context.variant.name == BY_HAND and context.answer is not None:
         return headers.built(context.answer)

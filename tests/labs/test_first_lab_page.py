@@ -21,19 +21,19 @@ STEP = re.compile(
 
 
 def steps() -> list[tuple[str, str, str, str]]:
-    """The page's commands and files: (command, file, kind of block, text)."""
+    """Return the page's commands and files: (command, file, kind of block, text)."""
     found = [(m[1] or "", m[2] or "", m[4] or "", m[5] or "") for m in STEP.finditer(_no_code())]
     assert sum(bool(each[1]) for each in found) == PAGE.count("```") // 2, "a block has no file"
     return found
 
 
 def _no_code() -> str:
-    """The page with the lines in blocks kept from looking like commands."""
+    """Return the page with the lines in blocks kept from looking like commands."""
     return re.sub(r"```.*?```", lambda m: m[0].replace("\n    ", "\n\0   "), PAGE, flags=re.S)
 
 
 def own_lines() -> int:
-    """What a teacher writes: lines of new files, and those that a change adds."""
+    """Return what a teacher writes: lines of new files, and those that a change adds."""
     count = 0
     for _, _, kind, text in steps():
         lines = text.splitlines()
