@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -61,7 +63,11 @@ def relinked(markdown: str, folder: Path, root: Path, place: Place) -> str:
         name = str(path.relative_to(root.resolve())) if inside else path.name
         return words if name in words else f"{words} (`{name}` in Weft)"
 
-    return "".join(line if is_code else _LINK.sub(link, line) for line, is_code in _lines(markdown))
+    parts = []
+    for is_code, lines in groupby(_lines(markdown), key=itemgetter(1)):
+        text = "".join(line for line, _ in lines)  # a link's words may go on in the next line
+        parts.append(text if is_code else _LINK.sub(link, text))
+    return "".join(parts)
 
 
 def _lines(markdown: str) -> Iterator[tuple[str, bool]]:

@@ -87,6 +87,7 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """Add `%%p4` to a notebook: what `%load_ext weft` calls."""
+    # Here, so that using one name of `weft` does not load what the others need.
     from weft.api.magics import register
 
     register(shell)

@@ -80,6 +80,7 @@ def run(
         paths = [_named(out, folder.path, topic, alone=what is not None) for topic in topics]
         written = _drawn(topics, paths, what, lambda t, p: draw(folder, t, p, choice), as_json)
     else:
+        # Here, so that using one name of `weft` does not load what the others need.
         from experiments.figures.compare import COMPARED, MOST_RESULTS, compare
         from experiments.figures.compare import caption as of_several
 

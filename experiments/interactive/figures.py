@@ -17,6 +17,7 @@ def own_style() -> Iterator[None]:
 
     backend = mpl.get_backend(auto_select=False)
     if backend is not None and "inline" in backend:
+        # Here, so that using one name of `weft` does not load what the others need.
         from matplotlib import pyplot
 
         # A notebook's backend changes settings when it is first used, which have to stay.

@@ -109,6 +109,7 @@ def compile(
         CompileError: with everything that is wrong; its message has file, line and column of
             each, and the line with a mark below it.
     """
+    # Here, so that using one name of `weft` does not load what the others need.
     from controller.program import CompiledProgram
     from softswitch.program_cache import Job
 
@@ -134,6 +135,7 @@ def compile(
 
 def _compiled(job: Job, shown: str) -> Compiled:
     """Compile, and say what is wrong with the name that the caller knows."""
+    # Here, so that using one name of `weft` does not load what the others need.
     import compiler
     from softswitch.program_cache import compile_program
 
@@ -147,6 +149,7 @@ def _compiled(job: Job, shown: str) -> Compiled:
 
 def _quoted(text: str, path: Path, shown: str) -> str:
     """Return a diagnostic with its line of the program and a mark, and the name that is known."""
+    # Here, so that using one name of `weft` does not load what the others need.
     from compiler.quoted_source import with_source
 
     return with_source(text).replace(str(path), shown)
@@ -170,6 +173,7 @@ def _file_of(text: str, name: str) -> Iterator[Path]:
     The same text always has the same path, which is in what the preprocessor makes of it: so what
     was compiled once is found in the cache.
     """
+    # Here, so that using one name of `weft` does not load what the others need.
     from softswitch.program_cache import cache_directory
 
     if not _NAME.match(name):

@@ -68,6 +68,7 @@ class RunResult:
     @plainly
     def load(cls, folder: str | Path) -> Self:
         """Read what `weft sim --out` or `simulate(out=...)` wrote. Raises WeftError."""
+        # Here, so that using one name of `weft` does not load what the others need.
         from simulator.result_reader import ResultFolder
 
         read = ResultFolder(Path(folder))
@@ -102,6 +103,7 @@ class RunResult:
 
         `filters`: rows to read, as pyarrow takes them, such as [("src", "==", "h1")].
         """
+        # Here, so that using one name of `weft` does not load what the others need.
         from topologies.errors import did_you_mean
 
         if name not in self.tables:
@@ -122,6 +124,7 @@ class RunResult:
         of one port, too: "peak_queue[s1:3]". Raises WeftError for an unknown name, and for a result
         that was read from files: they do not hold all that metrics are made of.
         """
+        # Here, so that using one name of `weft` does not load what the others need.
         from experiments.sweep_metrics import measured
 
         if self.ended is None:
@@ -142,6 +145,7 @@ class RunResult:
         return _present(rows, "slowdown_ppm") / 10**6
 
     def _files(self) -> ResultFolder:
+        # Here, so that using one name of `weft` does not load what the others need.
         from simulator.result_reader import ResultFolder
 
         return ResultFolder(self.folder)
@@ -181,6 +185,7 @@ def as_pandas(table: pa.Table) -> Any:
 
 
 def _present(rows: pa.Table, column: str) -> npt.NDArray[np.float64]:
+    # Here, so that using one name of `weft` does not load what the others need.
     import numpy as np
 
     values = rows.column(column).to_numpy().astype(np.float64)

@@ -20,6 +20,7 @@ _NAME = "run"
 
 def run_file(run: Run, changes: Mapping[str, Any] | None = None) -> RunFile:
     """Return a run, read and checked, with changes by dotted paths. Raises TopologyError."""
+    # Here, so that using one name of `weft` does not load what the others need.
     from topologies.document import Document
     from workloads.loader import load_run_file, run_of
 
@@ -35,6 +36,7 @@ def run_file(run: Run, changes: Mapping[str, Any] | None = None) -> RunFile:
 
 def _changed(run: dict[str, Any] | str | Path, changes: dict[str, Any]) -> RunFile:
     """Put changes into a run as a sweep puts a point's parameters into it. Raises InputError."""
+    # Here, so that using one name of `weft` does not load what the others need.
     from experiments.errors import LabFileError
     from experiments.sweep_point import point_run
     from experiments.sweep_spec import SweepSpec
@@ -61,6 +63,7 @@ def _path(run: Any) -> str | Path:
 
 def until_ps(given: str) -> int:
     """Return a run's end in picoseconds. Raises WeftError."""
+    # Here, so that using one name of `weft` does not load what the others need.
     from topologies.units import parse_duration
 
     try:

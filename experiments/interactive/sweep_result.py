@@ -61,6 +61,7 @@ class SweepResult:
         From six seeds on the interval is by ranks, with fewer it assumes a normal distribution.
         Raises WeftError for an unknown metric or point.
         """
+        # Here, so that using one name of `weft` does not load what the others need.
         from experiments.statistics import Estimate
         from topologies.errors import did_you_mean
 
@@ -81,6 +82,7 @@ class SweepResult:
         The other parameters' values are a line each. Raises WeftError for unknown names, and for
         more lines than can be told apart.
         """
+        # Here, so that using one name of `weft` does not load what the others need.
         from experiments.drawing import drawing
         from experiments.interactive.sweep_figure import draw
 

@@ -33,6 +33,7 @@ class Sent:
     @cached_property
     def packet(self) -> Any:
         """The packet as scapy reads it, from Ethernet on."""
+        # Here, so that using one name of `weft` does not load what the others need.
         from scapy.layers.l2 import Ether
 
         import protocols.rocev2  # noqa: F401 - it binds the layers of RoCEv2
@@ -64,6 +65,7 @@ class Switch:
         `options`: cpu_port=255, drop_port, priorities (queues a port), queue_packets, tick_ps (unit
         of timestamps), depth_cell_bytes, seed. Raises CompileError, WeftError.
         """
+        # Here, so that using one name of `weft` does not load what the others need.
         import softswitch
         from softswitch.core import CoreConfig
         from softswitch.p4runtime.pipeline import parse_p4info
@@ -114,6 +116,7 @@ class Switch:
     @plainly
     def entries(self) -> list[tuple[str, str, str, int]]:
         """Return all entries: table, key, action and priority (0: none)."""
+        # Here, so that using one name of `weft` does not load what the others need.
         from controller.entries import decode
         from controller.table_rows import table_rows
         from softswitch.p4runtime.protos import p4r
@@ -138,6 +141,7 @@ class Switch:
     @plainly
     def trace(self, packet: Any, port: int = 1) -> Trace:
         """Send a packet and return what happened to it: parser, tables, changes, queue, end."""
+        # Here, so that using one name of `weft` does not load what the others need.
         from softswitch.tracing.text import render
 
         before = {trace.number for trace in self.inner.traced}
@@ -192,6 +196,7 @@ class Switch:
 
 def _one(write: Callable[[], None]) -> None:
     """Write one entry; its error needs no number. Raises WeftError."""
+    # Here, so that using one name of `weft` does not load what the others need.
     from softswitch.p4runtime.status import WriteError
 
     try:

@@ -54,12 +54,12 @@ def test_a_callers_metric_has_its_own_unit(text: str, value: float, unit: str, h
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("peak_queue", "is no constraint"),
-        ("peak_queue = 16MB", "is no constraint"),
-        ("peak_queue <= ", "is no constraint"),
-        ("<= 16MB", "is no constraint"),
-        ("peak_queue <= much", "is no bound"),
-        ("peak_queue <= 1/0", "is no bound"),
+        ("peak_queue", "is not a constraint"),
+        ("peak_queue = 16MB", "is not a constraint"),
+        ("peak_queue <= ", "is not a constraint"),
+        ("<= 16MB", "is not a constraint"),
+        ("peak_queue <= much", "is not a bound"),
+        ("peak_queue <= 1/0", "is not a bound"),
     ],
 )
 def test_what_is_no_constraint(text: str, says: str) -> None:

@@ -117,5 +117,5 @@ def test_paths_have_dots(text: str, path: str) -> None:
 
 @pytest.mark.parametrize("text", ["", ".", "a..b", "a."])
 def test_what_is_no_path(text: str) -> None:
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="not a path"):
         parse_path(text)

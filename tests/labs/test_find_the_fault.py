@@ -95,7 +95,7 @@ def test_a_grading_asks_each_kind_and_cannot_be_foreseen() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (None, "None is no answer"),
+        (None, "None is not an answer"),
         ("broken", "the kind is one of healthy, silent-drops"),
         ("healthy s1", "healthy has no place"),
         ("silent-drops", "say the port that sends what vanishes"),

@@ -83,7 +83,7 @@ WRONG = [
     ),
     (SECOND, '"no.such:Taker"', r"programs\[1\].program: there is no module 'no.such'"),
     (SECOND, "eccho", r"programs\[1\].program: no program 'eccho'; did you mean 'echo'"),
-    (SECOND, '"pathlib:Path"', r"pathlib:Path is no program: it has no started, packet, timer"),
+    (SECOND, '"pathlib:Path"', r"pathlib:Path is not a program: it has no started, packet, timer"),
     ("[h3]", "[h33]", r"10:54: programs\[1\].hosts: no host 'h33'; did you mean 'h3'"),
     ("[h3]", "[h3, h3]", r"programs\[1\].hosts: a host is named twice"),
     ("messages: 30", "message: 30", r"settings: .*Sender takes to, messages, size, timeout_ns"),

@@ -183,7 +183,7 @@ def damaged(folder: Path, case: str) -> None:
         ("empty", "is empty"),
         ("no summary", "has no summary.json"),
         ("cut summary", "summary.json is damaged"),
-        ("other json", "no summary of a run"),
+        ("other json", "not a summary of a run"),
         ("no files", "damaged: no 'files'"),
         ("newer format", "is of result format 99"),
         ("table missing", "queues.parquet is missing"),

@@ -15,6 +15,7 @@ class Pictures(list[html.Picture]):
     """Pictures that a notebook shows one below the other."""
 
     def _repr_html_(self) -> str:
+        # Here, so that using one name of `weft` does not load what the others need.
         from base64 import b64encode
 
         return "".join(
@@ -32,6 +33,7 @@ class Result(RunResult):
 
         Raises WeftError for an unknown topic, and where this run has nothing of it.
         """
+        # Here, so that using one name of `weft` does not load what the others need.
         from experiments.figures.axes import NothingToPlotError
         from simulator.result_model import ResultError
         from topologies.errors import did_you_mean

@@ -79,6 +79,7 @@ def _simulated(
     progress: bars.Wanted,
     kept: tempfile.TemporaryDirectory[str] | None,
 ) -> Result:
+    # Here, so that using one name of `weft` does not load what the others need.
     from experiments.sweep_metrics import Ended
     from mechanisms.switch_programs import choose
     from simulator.fabric import target_facts

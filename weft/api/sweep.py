@@ -59,6 +59,7 @@ def sweep(
         InputError, WeftError: for what can't be used, and where every run failed.
         Interrupted: on Ctrl-C; its `.result` has the runs that were done by then.
     """
+    # Here, so that using one name of `weft` does not load what the others need.
     from controller.program import CompiledProgram
     from experiments import sweep as sweeps
     from softswitch.program_cache import compile_program

@@ -52,6 +52,7 @@ class Topology:
 
         `name`: of one that is a dict. Raises InputError with everything that is wrong.
         """
+        # Here, so that using one name of `weft` does not load what the others need.
         from topologies import loader
 
         self._content: str | dict[str, Any]
@@ -109,6 +110,7 @@ class Topology:
     @plainly
     def check(self) -> Findings:
         """Return what is wrong with it, or works badly: the findings of `weft topo check`."""
+        # Here, so that using one name of `weft` does not load what the others need.
         from mechanisms.registry import remarks
         from topologies.lint.scale import scale_faults
         from topologies.lint.topology import RULES, lint
@@ -154,6 +156,7 @@ class Topology:
 
 @plainly
 def _generated(generator: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    # Here, so that using one name of `weft` does not load what the others need.
     from topologies import new_file
 
     given: dict[str, Any] = {}
