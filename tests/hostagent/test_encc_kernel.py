@@ -24,7 +24,7 @@ from tests.hostagent.native_replay import agreed, header
 pytestmark = pytest.mark.root
 
 SOME, MANY = 100_000, int(os.environ.get("WEFT_ENCC_SEQUENCES", "1000000"))
-USED, CUT, HALVINGS, STAGE = 9, 15, 17, 18  # words of struct encc
+USED, CUT, HALVINGS, STAGE = 10, 16, 18, 19  # words of struct encc
 LOW = np.uint64(0xFFFFFFFF)
 
 
