@@ -220,7 +220,7 @@ def _mapping(loaded: RunFile) -> Mapping[str, Any]:
 
 
 class MeasureError(Exception):
-    """The caller's `measure` went wrong, or gave what is no number; says where."""
+    """The caller's `measure` went wrong, or gave something that is not a number; says where."""
 
 
 def _own(measure: Measure | None, run: Run) -> dict[str, Measured]:
@@ -241,6 +241,6 @@ def _own(measure: Measure | None, run: Run) -> dict[str, Measured]:
         if isinstance(each.value, bool) or not (
             each.value is None or (isinstance(each.value, int | float) and isfinite(each.value))
         ):
-            raise MeasureError(f"measure gave {name} = {each.value!r}, which is no number")
+            raise MeasureError(f"measure gave {name} = {each.value!r}, which is not a number")
         metrics[name] = each
     return metrics
