@@ -107,8 +107,9 @@ def _judge(lab: str, labs: Path, option: str, seed: int, answer: Answer) -> Mark
     try:
         graded = json.loads(done.stdout)
     except ValueError:
-        lines = done.stderr.strip().splitlines() or [f"the grader ended with {done.returncode}"]
-        return Marks(answer.student, file, problem=lines[0].removeprefix("error: "))
+        said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        died = f"the grader ended with {done.returncode}"  # whatever its processes wrote then
+        return Marks(answer.student, file, problem=said[0][7:] if said else died)
     return Marks(
         answer.student,
         file,

@@ -14,7 +14,8 @@ import pytest
 
 from experiments.sweep import Progress
 from observe.errors import UsageError
-from weft import cli, sweep
+from weft import cli
+from weft import sweep_command as sweep
 
 RUN = """\
 topology: leafspine
