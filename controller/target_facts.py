@@ -1,4 +1,4 @@
-"""What the controller must know about a target to speak its units (DESIGN §1, §2).
+"""What the controller must know about a target to speak its units.
 
 Programs compare ticks and depths with installed numbers and never know which unit that is.
 """

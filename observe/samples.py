@@ -2,7 +2,7 @@
 
 Passive: whoever reads the switches (`observe.metrics_reader`, a test, the simulator) makes the
 samples, and whoever shows them (`weft top`, the web page, Prometheus) takes the results.
-Everything is as it happens on this machine, in real time; `fabric_bps` scales a rate (DESIGN §2).
+Everything is as it happens on this machine, in real time; `fabric_bps` scales a rate.
 """
 
 from __future__ import annotations

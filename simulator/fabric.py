@@ -23,7 +23,7 @@ from topologies.tickers import TICKER_PORT
 TICK_PS = 1000
 CELL_BYTES = 256
 LONG_CELL_BYTES = 512
-"""The cell of switches with ports of more than 100 km (DESIGN §2)."""
+"""The cell of switches with ports of more than 100 km."""
 LONG_PS = 500_000_000
 PRIORITIES = 8
 PACKETS = 0

@@ -1,4 +1,4 @@
-"""Registers that a program changes in a way that BMv2 doesn't do atomically (DESIGN §7).
+"""Registers that a program changes in a way that BMv2 doesn't do atomically.
 
 BMv2 holds a register array's lock for one action, p4c turns `read; if; write` into several, and
 egress runs in four threads, by egress port. So of a register that egress reads and writes

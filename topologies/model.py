@@ -1,7 +1,7 @@
 """The typed topology that the rest of Weft works with.
 
 Rates are bits per second, times picoseconds, sizes bytes, all in fabric time. The `real_*`
-methods are the one place where `time_scale` is applied (DESIGN §2): real durations are fabric
+methods are the one place where `time_scale` is applied: real durations are fabric
 durations times the scale, real rates are fabric rates divided by it, bytes stay.
 """
 

@@ -1,4 +1,4 @@
-"""A sender's parameters in a slowed-down run: rates divided, times multiplied (DESIGN §2)."""
+"""A sender's parameters in a slowed-down run: rates divided, times multiplied."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     thresholds("hpcc-dcqcn", rate_bps=400 * 10**9)
 
 A set belongs to link rates in the fabric; the time scale turns it into that of a slowed-down run
-here and nowhere else: rates are divided by it, times multiplied, bytes stay (DESIGN §2).
+here and nowhere else: rates are divided by it, times multiplied, bytes stay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-/* The simulator's engine: one event loop over many switch cores, hosts and links (DESIGN §1).
+/* The simulator's engine: one event loop over many switch cores, hosts and links.
  *
  * Virtual time is int64 picoseconds from 0. A packet is its header bytes plus a tail of which only the length and the
  * seed are kept (weft_switch.h: ws_packet_in). Nothing here reads a clock, allocates by the packet or computes in floating

@@ -1,4 +1,4 @@
-/* The switch core's public face: passive, no clock, no socket, no thread (DESIGN §1).
+/* The switch core's public face: passive, no clock, no socket, no thread.
  *
  * Time is int64 picoseconds since the switch's start, `now` is monotone (a smaller `now` is taken as
  * the largest seen). Bytes are network order. All calls for one switch come from one thread at a

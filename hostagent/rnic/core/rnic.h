@@ -1,4 +1,4 @@
-/* A RoCEv2 network card's queue pairs: reliable connections (RC) over UDP 4791, passive as the switch core is (DESIGN §1).
+/* A RoCEv2 network card's queue pairs: reliable connections (RC) over UDP 4791, passive as the switch core is.
  *
  * Nothing here reads a clock, owns a socket or sleeps. The driver brings frames and time, and takes frames when the card's
  * line is free:
