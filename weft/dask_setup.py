@@ -13,3 +13,4 @@ _DASK = LockedPackages(DASK_LOCK, "Dask", "make setup-dask")
 
 is_ready = _DASK.is_ready
 ensure = _DASK.ensure
+pins = _DASK.pins
