@@ -36,7 +36,7 @@ def pause() -> Iterator[Row]:
 def acks() -> Iterator[Row]:
     """Acknowledgements that get lost."""
     for senders in (2, 8):
-        for loss in (0, 10):
+        for loss in (0, 10, 50):
             for timeout in ("", adversity.RTO) if loss else ("",):
                 play = partial(adversity.shared, senders=senders, ack_loss=loss, timeout=timeout)
                 yield f"{senders}:1, {loss} % lost, timeout {timeout or '4.2ms'}", play

@@ -5,7 +5,7 @@
 #include "card.h"
 
 enum { SENT_FIRST = 64, SENT_MOST = 1 << 16 }; /* packets whose send times are remembered */
-enum { PROBE_TRIPS = 2, PROBES_MOST = 8 };    /* round trips without a word before a probe; doublings of that time */
+enum { PROBE_TRIPS = 2, PROBES_MOST = 3 };    /* round trips without a word before a probe; doublings of that time, at most */
 
 int feedback_begin(struct qp *qp)
 {
@@ -68,7 +68,7 @@ static uint64_t on_the_way(const struct qp *qp)
 
 /* A window that is full opens by acknowledgements, and where these are lost nothing sends any more: a window of one packet waits for its one
  * acknowledgement until the time-out, a thousand round trips later. So a packet may leave beyond it when nothing has been sent or
- * acknowledged for two round trips, then four, eight ...: its acknowledgement is for all before it, too. That is TCP's tail
+ * acknowledged for two round trips, then four, eight, and each sixteen: its acknowledgement is for all before it, too. That is TCP's tail
  * loss probe (RFC 8985, section 7) with something new to send. READs, whose responses are no acknowledgements, do without. */
 static void probe_after(struct qp *qp)
 {
