@@ -36,6 +36,10 @@ CONTROLS = {
     "encc": ("path_telemetry: hops", "encc"),
     "encc-word": ("path_telemetry: most-used", "encc"),
     "fast-cnp": ("ecn: hpcc-dcqcn, fast_cnp: true", "fast-cnp"),
+    "encc+fast-cnp": (
+        "path_telemetry: hops, ecn: hpcc-dcqcn, fast_cnp: true",
+        "encc+fast-cnp",
+    ),
     "dcqcn": ("ecn: hpcc-dcqcn", "dcqcn"),
 }
 """What the class has, and the run file's `congestion_control`; dcqcn is `hpcc-dcqcn`."""
