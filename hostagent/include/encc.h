@@ -185,7 +185,7 @@ static inline void encc_measure(struct encc *s, const struct cc_telemetry *telem
         hop.queue = hop.queue > free ? hop.queue - free : 0;
         load = 0;
         if (hop.queue)
-            load = path_queue_load(&hop, hop.ns > round_trip_ns ? hop.ns : round_trip_ns);
+            load = hop.queue ? path_queue_load(&hop, hop.ns > round_trip_ns ? hop.ns : round_trip_ns) : 0;
         if (hop.ns)
             load += path_sent_load(&hop);
         if (load > PATH_LOAD_MOST)

@@ -105,16 +105,28 @@ static inline weft_u64 path_load_of(weft_u64 rate, weft_u64 units)
     return load < PATH_LOAD_MOST ? load : PATH_LOAD_MOST;
 }
 
-/* What a hop has sent in the time between, which is known. */
-static inline weft_u64 path_sent_load(const struct path_between *hop)
+/* What share of a line `count` x 2^`unit` bytes are in `ns`, of which units x ns are from 1 to 2^58, and the bytes at most 2^30. One division:
+ * 10^9 is 1953125 x 2^9, and what would not fit 64 bits is rounded off the divisor, by less than a millionth where a load is below PATH_LOAD_MOST. */
+static inline weft_u64 path_share(weft_u64 count, weft_u32 unit, weft_u64 units, weft_u64 ns)
 {
-    return path_load_of(hop->sent * ((weft_u64)PATH_SENT_BYTES * 8 * 1000000000) / hop->ns, hop->units);
+    const weft_u32 shift = unit + 3 + 9 + 26 - 16; /* bits, 10^9, PATH_LOAD_ONE, 2^16 bits/s */
+    const weft_u64 line = units * ns, bits = count * 1953125;
+    weft_u64 load;
+
+    if (!(bits >> (64 - shift)))
+        load = (bits << shift) / line;
+    else
+        load = (bits << (shift - 10)) / (line >> 10 ? line >> 10 : 1);
+    return load < PATH_LOAD_MOST ? load : PATH_LOAD_MOST;
 }
+
+/* What a hop has sent in the time between, which is known. */
+static inline weft_u64 path_sent_load(const struct path_between *hop) { return path_share(hop->sent, 6, hop->units, hop->ns); }
 
 /* What waits there, if it is to be sent within a round trip: queue / (line x round trip). */
 static inline weft_u64 path_queue_load(const struct path_between *hop, weft_u64 round_trip_ns)
 {
-    return path_load_of(hop->queue * ((weft_u64)PATH_QUEUE_BYTES * 8 * 1000000000) / round_trip_ns, hop->units);
+    return path_share(hop->queue, 9, hop->units, round_trip_ns);
 }
 
 /* `average` after `ns` of `load`, over a round trip of at most PATH_ROUND_TRIP_MOST. */
