@@ -21,6 +21,16 @@ class NotRootError(EmulationError):
         )
 
 
+class LacksCapabilitiesError(EmulationError):
+    """Root has not all of its rights here, as in a container; nothing would come up."""
+
+    def __init__(self, lacking: str) -> None:
+        super().__init__(
+            f"root lacks {lacking} here: namespaces, links and packet sockets need them",
+            "in a container: start it with --privileged",
+        )
+
+
 class RunActiveError(EmulationError):
     """Another run is up; one at a time is what the lock allows."""
 

@@ -9,11 +9,13 @@ and more than once: it works from the run's record, not from what the steps reme
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller import BlockingController, BringUp, CompiledProgram, FabricPolicy, TargetFacts
@@ -21,7 +23,12 @@ from controller.entry_files import OwnEntries
 from controller.target_facts import BMV2_TICK_PS, PACKET_DEPTH
 from emulation import teardown
 from emulation.endpoints import Endpoints
-from emulation.errors import EmulationError, NotRootError, SwitchDiedError
+from emulation.errors import (
+    EmulationError,
+    LacksCapabilitiesError,
+    NotRootError,
+    SwitchDiedError,
+)
 from emulation.fabric_record import FabricRecord
 from emulation.host_agent import AgentOutcome, HostAgent
 from emulation.host_setup import run_commands
@@ -50,15 +57,27 @@ from topologies.model import RECIRCULATION_PS
 if TYPE_CHECKING:
     from emulation.scheduler.scheduler import Scheduler
 
+_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
+"""What root needs, by its bit (linux/capability.h)."""
+
 _TICK_PS = 1000  # our switch runs with nanosecond ticks and 256-byte cells
 _CELL_BYTES = 256
 _CLOSE_PATIENCE_S = 2.0
 
 
 def require_root(command: str) -> None:
-    """Raise NotRootError when this process can't make namespaces; `command` is what it ran."""
+    """Check that this process may make namespaces, links and sockets; `command` is what it ran.
+
+    Raises NotRootError, and LacksCapabilitiesError for root without its rights (capabilities(7)).
+    """
     if os.geteuid() != 0:
         raise NotRootError(command)
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    effective = int(found[1], 16) if found else -1  # all of them, where the kernel does not say
+    lacking = [name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1]
+    if lacking:
+        raise LacksCapabilitiesError(", ".join(lacking))
 
 
 class Session:
