@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from experiments.drawing import COLOURS, DPI, HEIGHT, NOTE, STYLES, WIDTH, use_style
+from experiments.drawing import COLOURS, STYLES, drawing
+from experiments.errors import LabError
 from experiments.figures.choice import EVERYTHING, Choice
 from observe.errors import UsageError
 from simulator.result_model import ResultError
@@ -39,19 +40,11 @@ def figure_file(path: Path, caption: str) -> Iterator[Any]:
 
     Raises ResultError where the file can't be written.
     """
-    use_style()
-    from matplotlib import pyplot  # heavy: `plot --help` does without
-
-    figure = pyplot.figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     try:
-        yield figure
-        figure.supxlabel(caption, fontsize=8, color=NOTE, x=0.01, ha="left")
-        metadata = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(path, dpi=DPI, metadata=metadata)
-    except OSError as error:
-        raise ResultError(f"can't write {path}: {error.strerror or error}") from error
-    finally:
-        pyplot.close(figure)
+        with drawing(path, caption) as figure:
+            yield figure
+    except LabError as error:
+        raise ResultError(str(error), error.remedy) from error
 
 
 def span_ps(folder: ResultFolder, choice: Choice = EVERYTHING) -> tuple[int, int]:
