@@ -107,7 +107,7 @@ def test_each_is_in_the_table_of_make_bench() -> None:
         (
             "incast_live.py",
             "--controls timely",
-            "timely: choose of encc, encc-word, fast-cnp, dcqcn",
+            "timely: choose of encc, encc-word, fast-cnp, encc+fast-cnp, dcqcn",
         ),
         ("incast_live.py", "--skip 1000", "--skip 1000: nothing is left of --until 1000"),
         (
