@@ -123,5 +123,7 @@ def test_a_window_of_one_packet_takes_a_round_trip_each(
         pair.one.post(pair.near.qpn, work)
         until(lambda: len(pair.events(0, EventKind.COMPLETED)) == 1, pair.one)
         heard = states(pair, way[1])["listener"]
-        assert heard["events"] >= heard["told"] >= 30
+        # A host that stands still for two round trips sends a probe beyond its window, and one
+        # acknowledgement may then be for two packets.
+        assert heard["events"] >= heard["told"] >= 20
         assert heard["bytes"] == 30 * CONFIG.mtu
