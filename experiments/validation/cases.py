@@ -183,6 +183,7 @@ CASES: Mapping[str, Case] = {
         Case("hadoop-30", "hadoop", "30%", 2000),
         Case("hadoop-50", "hadoop", "50%", 1000),
         Case("websearch-30-incast", "websearch", "30%", 2000, incast=0.02),
+        Case("websearch-50-incast", "websearch", "50%", 2000, incast=0.02),
         Case("small", "hadoop", "30%", 500, fabric=Fabric(2, 2, 2, 2, 1)),
     )
 }

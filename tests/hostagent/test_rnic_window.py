@@ -306,6 +306,41 @@ def test_one_packet_leaves_beyond_a_full_window_after_two_silent_round_trips(
     assert peer.card.queue_pair_stats(QPN, peer.now).repeated_packets == 0
 
 
+@pytest.mark.parametrize("repeat", list(Repeat))
+def test_the_last_packet_of_all_is_its_own_probe(repeat: Repeat) -> None:
+    """Nothing new is left to send, so that the last packet leaves once more, and again later."""
+    peer = timed_peer(40 * MTU, repeat=repeat)  # all 40 packets are acknowledged
+    post(peer, 3 * MTU)
+    assert psns(peer) == [40, 41, 42]
+    peer.ack(PSN + 40)
+    for probe, trips in enumerate((2, 4, 8, 16, 16)):
+        due = peer.now + trips * 10 * US
+        assert peer.card.next_event() == due
+        peer.pass_time(due - 1)
+        assert peer.silent()
+        peer.pass_time(due)
+        assert psns(peer) == [42]
+        assert peer.card.queue_pair_stats(QPN, peer.now).repeated_packets == probe + 1
+    peer.ack(PSN + 42)
+    assert peer.events()[-1].kind is EventKind.COMPLETED
+    peer.pass_time(2000 * US)
+    assert peer.silent() and peer.card.queue_pair_stats(QPN, peer.now).timeouts == 0
+
+
+def test_a_lost_tail_comes_with_the_probe_before_the_time_out() -> None:
+    """The peer lacks 41 and 42: the probe makes it say so, and both are there at once."""
+    peer = timed_peer(40 * MTU, repeat=Repeat.GO_BACK_N)
+    post(peer, 3 * MTU)
+    assert psns(peer) == [40, 41, 42]
+    peer.ack(PSN + 40)
+    peer.pass_time(peer.now + 20 * US)
+    assert psns(peer) == [42]
+    peer.ack(PSN + 41, Syndrome.SEQUENCE_ERROR)
+    assert psns(peer) == [41, 42]
+    peer.ack(PSN + 42)
+    assert peer.card.queue_pair_stats(QPN, peer.now).timeouts == 0
+
+
 def test_a_word_in_between_puts_a_probe_off() -> None:
     peer = timed_peer(2 * MTU)
     assert psns(peer) == [2, 3]

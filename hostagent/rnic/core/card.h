@@ -587,6 +587,8 @@ int feedback_begin(struct qp *qp);                               /* what its slo
 void feedback_end(struct qp *qp);
 int window_open(const struct qp *qp);                            /* may a new packet leave? */
 rnic_time window_opens(const struct qp *qp);                     /* when time alone will let one leave; RNIC_NEVER: it will not */
+int tail_probe_due(const struct qp *qp);                         /* all has been sent, and the last packet may leave once more, as a probe */
+rnic_time tail_probe_at(const struct qp *qp);                    /* when that will be; RNIC_NEVER: it will not, or not before the time-out */
 void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_packet *packet); /* data leaves */
 void feedback_left(struct qp *qp, const struct rnic_packet *packet); /* only now: it has waited for a line */
 void feedback_hear(struct qp *qp, const struct inbound *in);     /* an acknowledgement is going to be taken */

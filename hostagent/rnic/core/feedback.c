@@ -69,7 +69,7 @@ static uint64_t on_the_way(const struct qp *qp)
 /* A window that is full opens by acknowledgements, and where these are lost nothing sends any more: a window of one packet waits for its one
  * acknowledgement until the time-out, a thousand round trips later. So a packet may leave beyond it when nothing has been sent or
  * acknowledged for two round trips, then four, eight, and each sixteen: its acknowledgement is for all before it, too. That is TCP's tail
- * loss probe (RFC 8985, section 7) with something new to send. READs, whose responses are no acknowledgements, do without. */
+ * loss probe (RFC 8985, section 7). READs, whose responses are no acknowledgements, do without. */
 static void probe_after(struct qp *qp)
 {
     struct feedback *own = qp->feedback;
@@ -101,6 +101,19 @@ static void probe_answered(struct qp *qp)
 }
 
 static int may_probe(const struct qp *qp) { return qp->feedback->probe_at <= qp->card->now && !qp->reads; }
+
+/* Behind the last packet of all there is nothing new to probe with: it leaves once more, and its duplicate is acknowledged at once. */
+static int is_tail(const struct qp *qp)
+{
+    return qp->feedback && qp->next >= qp->posted && qp->una < qp->next && !qp->reads;
+}
+
+int tail_probe_due(const struct qp *qp) { return is_tail(qp) && may_probe(qp); }
+
+rnic_time tail_probe_at(const struct qp *qp)
+{
+    return is_tail(qp) && qp->feedback->probe_at < qp->deadline ? qp->feedback->probe_at : RNIC_NEVER;
+}
 
 int window_open(const struct qp *qp)
 {

@@ -81,7 +81,8 @@ int requester_wants(struct qp *qp)
 {
     if (qp->state != RNIC_READY || qp->not_ready)
         return 0;
-    return may_send_new(qp) || (qp->lost_below > qp->una && find_repeat(qp)) || (qp->moving && find_moved(qp));
+    return may_send_new(qp) || (qp->lost_below > qp->una && find_repeat(qp)) || (qp->moving && find_moved(qp)) ||
+           (__builtin_expect(qp->wants & CC_WINDOW, 0) && tail_probe_due(qp));
 }
 
 uint64_t requester_upcoming(struct qp *qp)
@@ -216,8 +217,12 @@ int requester_send(struct qp *qp, struct rnic_packet *packet)
         qp->repeat = build(qp, work_at(qp, qp->repeat_cursor), qp->repeat, 1, packet);
         return 1;
     }
-    if (!may_send_new(qp))
-        return 0;
+    if (!may_send_new(qp)) {
+        const int probes = __builtin_expect(qp->wants & CC_WINDOW, 0) && tail_probe_due(qp);
+        if (probes)
+            build(qp, work_at(qp, qp->tail - 1), qp->next - 1, 1, packet);
+        return probes;
+    }
     struct work *work = work_at(qp, qp->cursor);
     const int full = qp->next + 1 - qp->una >= qp->config.window_packets;
     qp->reads += is_read(work) ? 1 : 0;

@@ -159,7 +159,7 @@ void qp_unlist(struct qp *qp)
 /* It has nothing to send until its window opens: by an acknowledgement, which comes through here again, or by time alone. */
 static void wait_for_window(struct qp *qp)
 {
-    const rnic_time opens = requester_is_held(qp) ? window_opens(qp) : RNIC_NEVER;
+    const rnic_time opens = requester_is_held(qp) ? window_opens(qp) : tail_probe_at(qp);
     if (opens == RNIC_NEVER)
         return;
     heap_set(qp, HEAP_PACE, opens);
