@@ -163,7 +163,8 @@ class PlaneEcho(Packet):
         BitField("paths", 0, 1),
         BitField("planes", 1, 1),
         BitField("count", 0, 6),
-        BitField("reserved", 0, 24),
+        ByteField("collected", 0),
+        BitField("reserved", 0, 16),
         FieldListField("come", [], IntField("", 0), count_from=lambda packet: packet.count),
     ]
 

@@ -120,6 +120,18 @@ static inline void cc_begin(struct cc_slot *slot, const struct cc_params *params
 #undef CC_ALGORITHM
 }
 
+/* Those of its algorithms that want any of these begin again with the parameters that they have: the path that they measured is no more. */
+static inline void cc_begin_anew(struct cc_slot *slot, weft_u32 wants, weft_u64 now)
+{
+#define CC_ALGORITHM(name)                                               \
+    if (slot->algorithms & CC_BIT(name) && (name##_WANTS & wants) != 0) { \
+        const struct name##_params params = slot->name.params;           \
+        name##_init(&slot->name, &params, now);                          \
+    }
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+}
+
 /* What a set of algorithms wants of the card, in all. */
 static inline weft_u32 cc_wants(weft_u32 algorithms)
 {

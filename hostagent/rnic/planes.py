@@ -98,6 +98,8 @@ class PlaneStats:
     probes_sent: int
     probes_answered: int
     rate_bps: int
+    window_bytes: int
+    flight_bytes: int
     heard_at: int
     lost_at: int
     up_at: int

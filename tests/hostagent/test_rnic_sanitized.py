@@ -27,7 +27,12 @@ TESTS = (
     "test_path_choice.py",
     "test_rnic_path_choice.py",
 )
-PLANES = ("test_rnic_planes.py", "test_rnic_planes_exhaustive.py", "test_rnic_migration.py")
+PLANES = (
+    "test_rnic_plane_windows.py",
+    "test_rnic_planes.py",
+    "test_rnic_planes_exhaustive.py",
+    "test_rnic_migration.py",
+)
 
 
 def test_card_under_sanitizers() -> None:

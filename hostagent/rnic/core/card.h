@@ -36,6 +36,7 @@ enum {
     PROBE_BODY = 16,
     PLANE_ECHO = 4,          /* of an acknowledgement: of how many planes follows how much has come */
     PLANE_ECHO_EACH = 4,
+    PLANE_ECHO_COLLECTED = 1, /* of its bytes: the plane by which the telemetry was collected that comes back, plus 1 */
     PLANE_ECHO_FLAG = 0x40,  /* of the first byte, where PATH_ECHO_FLAG is not, and a bitmap has 0 */
     ROCE_PORT = 4791,
     PSN_MASK = 0xffffff,
@@ -238,6 +239,9 @@ struct plane {
     uint8_t again;                  /* packets sent again for it, modulo AGAIN_ASK */
     rnic_time trip, least_trip;     /* the last one, and the shortest since it was found; 0: none */
     rnic_time *left_at;             /* by that order, modulo PLANE_TIMES: when it left */
+    struct plane_window *window;    /* if its algorithms want a window, round-trip times or telemetry */
+    struct cc_telemetry *collected; /* as receiver: what the last packet by it brought; NULL: none has come */
+    uint8_t telemetry_due;          /* and whether it has yet to be returned */
     uint8_t answer_body[PROBE_BODY];
     struct cnp_interval told;
     struct rnic_plane_stats stats;
@@ -467,6 +471,7 @@ void gap_set(struct qp *qp, rnic_time at);                       /* responder_ga
 void qp_heap_remove(struct qp *qp, enum heap_kind kind);
 uint64_t qp_rate_within(const struct qp *qp, uint64_t cc);       /* `cc` by congestion control; 0: as fast as the line */
 
+int qp_answers_next(struct qp *qp);                              /* what is next is the response to a READ, not own work */
 int qp_send(struct qp *qp, struct rnic_packet *packet);          /* own work or an answer; 0: nothing after all */
 void lane_may_send(struct rnic *r, struct lane *lane);           /* its pauses, or its link, are others than before */
 void qp_pace(struct qp *qp, const struct rnic_packet *packet);   /* it leaves now: when may the next one? */
@@ -505,7 +510,8 @@ int planes_begin(struct qp *qp);                                 /* its ways are
 void planes_stop(struct qp *qp);                                 /* it has failed, or is removed */
 void planes_free(struct qp *qp);
 struct way *planes_choose(struct qp *qp, uint64_t psn);         /* as ways.c does, and in qp->path the path; NULL: none can take it now */
-rnic_time planes_allow(const struct qp *qp, int *now);           /* when a rate lets one send next; `*now`: one's does already */
+rnic_time planes_allow(struct qp *qp, int *now);                 /* when a rate or a window lets one send next; `*now`: one's do already */
+int planes_have_room(const struct qp *qp);                       /* the window of one that may be used is not full */
 void planes_have_been_idle(struct qp *qp);
 uint64_t planes_rate(const struct plane *plane);                 /* 0: as fast as its line */
 void planes_sent(struct qp *qp, uint32_t plane, const struct rnic_packet *packet, rnic_time takes); /* `takes`: at its rate; 0: not paced */
@@ -541,6 +547,20 @@ uint32_t planes_come_bytes(const struct qp *qp);                 /* how long wha
 void planes_say_come(const struct qp *qp, uint8_t *at);
 void planes_hear_come(struct qp *qp, const uint8_t *at);
 void planes_acknowledging(struct qp *qp, const struct lane *lane); /* an acknowledgement leaves by it */
+
+/* --- plane_windows.c: congestion control of each of them with a window, round-trip times or telemetry ---- */
+int plane_windows_begin(struct qp *qp);                          /* 0: no memory */
+void plane_window_free(struct plane *plane);
+uint64_t plane_flight(const struct plane *plane);                /* bytes by it that may still be on the way; 0 without such an algorithm */
+int plane_has_room(const struct plane *plane);
+rnic_time plane_window_opens(const struct plane *plane);         /* when time alone will give it room; RNIC_NEVER: it will not */
+rnic_time plane_window_due(const struct plane *plane);           /* when a probe asks what has become of a full window; RNIC_NEVER: it is not full */
+void plane_window_probe(struct plane *plane);                    /* it does now */
+void plane_window_sent(struct plane *plane, uint32_t bytes);     /* own data leaves by it, counted already (sent_n) */
+void plane_windows_hear(struct qp *qp, const struct inbound *in); /* an acknowledgement, counted already (planes_hear_come) */
+void plane_window_begin_anew(struct plane *plane);
+void plane_collect(struct plane *plane);                         /* as receiver: as feedback_collect, of what came by it */
+void planes_return(struct qp *qp, const struct lane *lane, struct rnic_packet *packet); /* with the acknowledgement that leaves by this line */
 
 /* --- migration.c: of queue pairs that use one interface at a time; there is qp->migration -------------- */
 int migration_begin(struct qp *qp);                              /* its ways are there; 0: no memory */
@@ -601,6 +621,7 @@ void feedback_return(struct qp *qp, struct rnic_packet *packet); /* which goes b
 /* --- requests.c, requester.c --------------------------------------------------------------------- */
 int requester_wants(struct qp *qp);
 int requester_is_held(const struct qp *qp);                      /* something new could go but for the window of its congestion control */
+int requester_sends_data(struct qp *qp);                         /* what is next, if it wants, is no request for a READ */
 uint64_t requester_upcoming(struct qp *qp);                      /* the PSN that is next, if it wants */
 int requester_is_missing(const struct qp *qp, uint64_t psn);     /* sent, and the peer is not known to have it */
 struct work *requester_work(const struct qp *qp, uint64_t psn);  /* NULL: of none that is not complete */

@@ -13,6 +13,10 @@ int feedback_begin(struct qp *qp)
     uint32_t wants = qp->slot ? cc_wants(qp->slot->algorithms) & ~(uint32_t)CC_PLANES : 0; /* that is no work of this file's */
     if (qp->slot && !config->slot_is_ours && !config->sent)
         wants &= ~(uint32_t)CC_RTT;
+    if (qp->planes && wants & (CC_WINDOW | CC_RTT | CC_TELEMETRY)) { /* of each plane by itself: plane_windows.c */
+        qp->wants = (uint8_t)wants;
+        return 1;
+    }
     if (!wants)
         return 1;
     struct feedback *own = qp->feedback = calloc(1, sizeof *own);
@@ -141,8 +145,21 @@ static rnic_time widens(const struct qp *qp)
     return at > qp->card->now ? at : qp->card->now + 1000;
 }
 
+/* The first of the planes that may be used. */
+static rnic_time plane_opens(const struct qp *qp)
+{
+    rnic_time first = RNIC_NEVER;
+    for (uint32_t i = 0; i < qp->ways->n; i++) {
+        const rnic_time opens = plane_window_opens(&qp->planes[i]);
+        first = opens < first ? opens : first;
+    }
+    return first;
+}
+
 rnic_time window_opens(const struct qp *qp)
 {
+    if (!qp->feedback)
+        return plane_opens(qp);
     const rnic_time opens = widens(qp), probe_at = qp->reads ? RNIC_NEVER : qp->feedback->probe_at;
     return probe_at < opens && probe_at < qp->deadline ? probe_at : opens;
 }
@@ -185,6 +202,10 @@ void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_pack
         packet->header[ETHERNET + IPV4 + UDP + 8] |= 0x80;
     if (qp->wants & CC_TELEMETRY)
         packet_shim(packet, WEFT_TELEMETRY_COLLECTS, NULL);
+    if (__builtin_expect(!own, 0)) {
+        plane_window_sent(&qp->planes[qp->path % qp->ways->n], packet->payload_length);
+        return;
+    }
     if (!(qp->wants & CC_RTT))
         return;
     if (qp->wants & CC_WINDOW)
@@ -232,6 +253,10 @@ void feedback_heard(struct qp *qp)
 
 void feedback_collect(struct qp *qp)
 {
+    if (qp->planes) {
+        plane_collect(&qp->planes[qp->came_by - qp->config.interface]);
+        return;
+    }
     if (!qp->collected && !(qp->collected = malloc(sizeof *qp->collected)))
         return;
     *qp->collected = qp->card->telemetry;

@@ -88,7 +88,7 @@ int planes_begin(struct qp *qp)
     }
     if (qp->planes[0].sent)
         qp->told_paths = qp->planes[0].sent->paths;
-    return 1;
+    return plane_windows_begin(qp);
 }
 
 static void say_nothing(struct plane *plane)
@@ -115,6 +115,7 @@ void planes_free(struct qp *qp)
         if (plane->slot_is_own)
             free(plane->slot);
         free(plane->left_at);
+        plane_window_free(plane);
     }
     free(qp->planes);
     free(qp->sent_at);
@@ -144,10 +145,24 @@ static uint32_t usable(const struct qp *qp)
     return sure ? sure : whole ? whole : drained ? drained : answered;
 }
 
+/* Those of `may` whose window is not full. */
+static uint32_t with_room(const struct qp *qp, uint32_t may)
+{
+    for (uint32_t i = 0; i < qp->ways->n; i++)
+        if (may >> i & 1 && !plane_has_room(&qp->planes[i]))
+            may &= ~(1u << i);
+    return may;
+}
+
+int planes_have_room(const struct qp *qp) { return with_room(qp, usable(qp)) != 0; }
+
+/* What is next has to fit a window: own data, but neither a READ's request nor responses. */
+static int has_to_fit(struct qp *qp) { return qp->wants & CC_WINDOW && !qp_answers_next(qp) && requester_sends_data(qp); }
+
 struct way *planes_choose(struct qp *qp, uint64_t psn)
 {
     struct ways *ways = qp->ways;
-    const uint32_t may = planes_quick(qp, usable(qp));
+    const uint32_t here = has_to_fit(qp) ? with_room(qp, usable(qp)) : usable(qp), may = planes_quick(qp, here);
     for (uint32_t turn = 1; turn <= ways->n; turn++) {
         const uint32_t i = (ways->last + turn) % ways->n;
         struct way *way = &ways->way[i];
@@ -161,16 +176,20 @@ struct way *planes_choose(struct qp *qp, uint64_t psn)
     return NULL;
 }
 
-/* When one of the planes may have a packet by its rate: the next time that is not past, RNIC_NEVER: none. `*now`: one may already. */
-rnic_time planes_allow(const struct qp *qp, int *now)
+/* When one of the planes may have a packet by its rate and its window: the next time that is not past, RNIC_NEVER: none. `*now`: one may already. */
+rnic_time planes_allow(struct qp *qp, int *now)
 {
     rnic_time next = RNIC_NEVER;
-    const uint32_t may = usable(qp);
+    const uint32_t may = usable(qp), room = has_to_fit(qp) ? with_room(qp, may) : may;
     *now = 0;
     for (uint32_t i = 0; i < qp->ways->n; i++) {
-        const rnic_time allowed = qp->planes[i].allowed;
+        rnic_time allowed = qp->planes[i].allowed;
         if (!(may >> i & 1))
             continue;
+        if (!(room >> i & 1)) {
+            const rnic_time opens = plane_window_opens(&qp->planes[i]);
+            allowed = opens > allowed ? opens : allowed;
+        }
         if (allowed <= qp->card->now)
             *now = 1;
         else if (allowed < next)
@@ -214,9 +233,11 @@ static void watch(struct qp *qp)
 {
     rnic_time next = RNIC_NEVER;
     for (uint32_t i = 0; i < qp->ways->n; i++) {
-        const rnic_time due = due_at(&qp->planes[i]);
+        const rnic_time due = due_at(&qp->planes[i]), full = plane_window_due(&qp->planes[i]);
         if (due < next)
             next = due;
+        if (full < next)
+            next = full;
     }
     if (next != RNIC_NEVER)
         planes_set(qp, next);
@@ -350,6 +371,7 @@ static void find(struct plane *plane)
 {
     struct qp *qp = plane->way->qp;
     plane->lost = plane->answers = 0;
+    plane_window_begin_anew(plane);
     plane->next_probe = plane->unheard_since = RNIC_NEVER;
     plane->stats.up_at = qp->card->now;
     if (plane->allowed < qp->card->now)
@@ -452,6 +474,8 @@ void planes_due(struct qp *qp)
     for (uint32_t i = 0; i < qp->ways->n; i++)
         if (due_at(&qp->planes[i]) <= qp->card->now)
             tick(&qp->planes[i]);
+        else if (plane_window_due(&qp->planes[i]) <= qp->card->now)
+            plane_window_probe(&qp->planes[i]);
     watch(qp);
 }
 
@@ -519,9 +543,11 @@ void planes_progress(struct qp *qp, uint64_t before)
     }
 }
 
-/* Acknowledged bytes to the planes that carried them. */
+/* Acknowledged bytes to the planes that carried them. Where these have windows they hear of each packet by itself. */
 void planes_acked(struct qp *qp, uint64_t before)
 {
+    if (qp->planes[0].window)
+        return;
     uint64_t bytes[RNIC_INTERFACES] = {0};
     const uint64_t most = (uint64_t)qp->paths_mask + 1, first = qp->una - before > most ? qp->una - most : before;
     for (uint64_t psn = first; psn < qp->una; psn++)
@@ -596,14 +622,27 @@ uint64_t planes_rates(const struct qp *qp)
     return all;
 }
 
+static const struct plane *plane_by(const struct qp *qp, uint32_t interface)
+{
+    if (!qp || !qp->planes || interface < qp->config.interface || interface - qp->config.interface >= qp->ways->n)
+        return NULL;
+    return &qp->planes[interface - qp->config.interface];
+}
+
+const struct cc_slot *rnic_plane_slot(const rnic *r, uint32_t qpn, uint32_t interface)
+{
+    const struct plane *plane = plane_by(qp_find(r, qpn), interface);
+    return plane ? plane->slot : NULL;
+}
+
 int rnic_plane_stats_get(rnic *r, uint32_t qpn, uint32_t interface, rnic_time now, struct rnic_plane_stats *stats)
 {
     const struct qp *qp = qp_find(r, qpn);
-    if (!qp || !qp->planes || interface < qp->config.interface || interface - qp->config.interface >= qp->ways->n)
+    const struct plane *plane = plane_by(qp, interface);
+    if (!plane)
         return card_fail(r, RNIC_ENOENT, "queue pair %u has no plane by interface %u", qpn, interface);
     if (now > r->now)
         r->now = now;
-    const struct plane *plane = &qp->planes[interface - qp->config.interface];
     *stats = plane->stats;
     stats->state = plane->lost                 ? RNIC_PLANE_LOST
                    : plane->way->lane->drained ? RNIC_PLANE_DRAINED
@@ -612,5 +651,7 @@ int rnic_plane_stats_get(rnic *r, uint32_t qpn, uint32_t interface, rnic_time no
     stats->outstanding = rnic_outstanding_by(r, qpn, interface, NULL, 0);
     const uint64_t rate = plane->slot ? cc_rate_at(plane->slot, nanoseconds(r)) : 0, line = plane->way->lane->config.line_rate_bps;
     stats->rate_bps = line && rate >= line ? 0 : rate;
+    stats->window_bytes = qp->wants & CC_WINDOW ? cc_window_at(plane->slot, nanoseconds(r)) : 0;
+    stats->flight_bytes = plane_flight(plane);
     return RNIC_OK;
 }

@@ -275,7 +275,7 @@ static void take_ack(struct qp *qp, const struct inbound *in)
 
 static void hear_ack(struct qp *qp, const struct inbound *in)
 {
-    if (!qp->wants) {
+    if (!qp->wants || !qp->feedback) {
         take_ack(qp, in);
         return;
     }
@@ -293,8 +293,10 @@ void requester_ack(struct qp *qp, const struct inbound *in)
         ways_acked(qp);
         return;
     }
-    if (__builtin_expect(qp->planes != NULL, 0) && in->came && qp->state == RNIC_READY)
+    if (__builtin_expect(qp->planes != NULL, 0) && in->came && qp->state == RNIC_READY) {
         planes_hear_come(qp, in->came);
+        plane_windows_hear(qp, in);
+    }
     hear_ack(qp, in);
 }
 

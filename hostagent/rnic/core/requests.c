@@ -72,15 +72,44 @@ static inline __attribute__((always_inline)) int has_new(const struct qp *qp)
 
 static inline __attribute__((always_inline)) int may_send_new(const struct qp *qp)
 {
-    return has_new(qp) && (__builtin_expect(!(qp->wants & CC_WINDOW), 1) || window_open(qp));
+    return has_new(qp) && (__builtin_expect(!(qp->wants & CC_WINDOW), 1) || qp->planes || window_open(qp));
 }
 
-int requester_is_held(const struct qp *qp) { return qp->state == RNIC_READY && !qp->not_ready && has_new(qp); }
+int requester_is_held(const struct qp *qp)
+{
+    const int again = qp->planes && (qp->moving || qp->lost_below > qp->una);
+    return qp->state == RNIC_READY && !qp->not_ready && (has_new(qp) || again);
+}
+
+/* The work of what is next, whatever windows say; NULL: nothing is. */
+static const struct work *next_work(struct qp *qp)
+{
+    if (qp->moving && find_moved(qp))
+        return work_at(qp, qp->moved_cursor);
+    if (qp->lost_below > qp->una && find_repeat(qp))
+        return work_at(qp, qp->repeat_cursor);
+    return has_new(qp) ? work_at(qp, qp->cursor) : NULL;
+}
+
+int requester_sends_data(struct qp *qp)
+{
+    const struct work *work = next_work(qp);
+    return work && !is_read(work);
+}
+
+/* Over planes what is sent again has to fit a window, too: it takes another plane, of whose flight it becomes a part. */
+static __attribute__((noinline)) int wants_by_windows(struct qp *qp)
+{
+    const struct work *work = next_work(qp);
+    return work && (is_read(work) || planes_have_room(qp));
+}
 
 int requester_wants(struct qp *qp)
 {
     if (qp->state != RNIC_READY || qp->not_ready)
         return 0;
+    if (__builtin_expect(qp->planes && qp->wants & CC_WINDOW, 0))
+        return wants_by_windows(qp);
     return may_send_new(qp) || (qp->lost_below > qp->una && find_repeat(qp)) || (qp->moving && find_moved(qp)) ||
            (__builtin_expect(qp->wants & CC_WINDOW, 0) && tail_probe_due(qp));
 }

@@ -311,12 +311,15 @@ struct rnic_plane_stats {
     uint64_t outstanding;     /* packets whose last copy went by it and that are not known to have arrived, now */
     uint64_t probes_sent, probes_answered;
     uint64_t rate_bps;        /* now, by congestion control; 0: not limited */
+    uint64_t window_bytes, flight_bytes; /* now: how much payload may be on the way by it, and is; 0 without an algorithm that has a window */
     rnic_time heard_at;       /* -1: never */
     rnic_time lost_at;        /* the last time; -1: never */
     rnic_time up_at;          /* when it was used again after that; -1: it was not */
 };
 /* `interface`: of the card's. RNIC_ENOENT: the queue pair has no planes, or not this one. */
 int rnic_plane_stats_get(rnic *r, uint32_t qpn, uint32_t interface, rnic_time now, struct rnic_plane_stats *stats);
+/* A plane's congestion control as of the last event, as rnic_qp_slot. NULL: there is no such plane, or it has none. */
+const struct cc_slot *rnic_plane_slot(const rnic *r, uint32_t qpn, uint32_t interface);
 /* No new packet of a queue pair with planes takes this interface, or they may again; of both modes. What is on its way arrives: nothing is lost. */
 void rnic_drain(rnic *r, uint32_t interface, int on);
 

@@ -283,6 +283,8 @@ static ALWAYS int send_own(struct qp *qp, struct rnic_packet *packet)
     return sent;
 }
 
+int qp_answers_next(struct qp *qp) { return responder_wants(qp) && (qp->answer_turn || !requester_wants(qp)); }
+
 int qp_send(struct qp *qp, struct rnic_packet *packet) { return send_own(qp, packet); }
 
 static uint32_t highest(uint32_t bits) { return 31u - (uint32_t)__builtin_clz(bits); }
@@ -313,8 +315,10 @@ answers:
             continue;
         if (several && qp->spans)
             ways_address(qp, lane, packet);
-        if (several && qp->planes)
+        if (several && qp->planes) {
             planes_acknowledging(qp, lane);
+            planes_return(qp, lane, packet);
+        }
         return 1;
     }
     if (several && !list_empty(&lane->spoken[q]) && planes_from(lane, q, packet)) /* answers to probes come behind acknowledgements */

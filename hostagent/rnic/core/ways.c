@@ -192,7 +192,7 @@ static int is_free(const struct qp *qp, const struct way *way)
 /* What is next, as qp_send would make it: its PSN, and whether it was sent before. */
 static uint64_t upcoming(struct qp *qp, int *again)
 {
-    const int answers = responder_wants(qp) && (qp->answer_turn || !requester_wants(qp));
+    const int answers = qp_answers_next(qp);
     const uint64_t psn = answers ? responder_upcoming(qp) : requester_upcoming(qp);
     *again = psn < (answers ? qp->answered : qp->sent);
     return psn;
