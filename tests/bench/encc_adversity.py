@@ -1,6 +1,6 @@
 """ENCC while something goes wrong, in virtual time: medians with 95 % intervals (docs/encc.md).
 
-    python tests/bench/encc_adversity.py [--seeds 1,2,3,4,5,6] [--only pause,acks,mute,paths]
+    python tests/bench/encc_adversity.py [--seeds 1,2,3,4,5,6] [--only pause,acks,mute,paths,planes]
 
 What is played stands in tests/mechanisms/encc/adversity.py, whose tests play one seed of it.
 """
@@ -58,7 +58,15 @@ def paths() -> Iterator[Row]:
         yield f"{policy}, Gb/s", partial(adversity.flowlets, policy=policy)
 
 
-PARTS = {"pause": pause, "acks": acks, "mute": mute, "paths": paths}
+def planes() -> Iterator[Row]:
+    """Two planes of a queue pair, of which one is cut and mended."""
+    yield "a sender's link, which it sees", adversity.plane_cut
+    yield "the same link, silently", partial(adversity.plane_cut, known=False)
+    yield "no planes: one congestion state for both", partial(adversity.plane_cut, as_planes=False)
+
+
+PARTS = {"pause": pause, "acks": acks, "mute": mute, "paths": paths, "planes": planes}
+PATHS_CHANGE = ("paths", "planes")
 
 
 def told(rows: Iterator[Row], seeds: list[int]) -> None:
@@ -74,7 +82,7 @@ def told(rows: Iterator[Row], seeds: list[int]) -> None:
 
 
 def main() -> None:
-    """Print all parts, and the paths again with an ENCC that does not know its paths."""
+    """Print all parts; where paths change, again with an ENCC that does not know its paths."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="1,2,3,4,5,6")
     parser.add_argument("--only", default=",".join(PARTS))
@@ -85,7 +93,7 @@ def main() -> None:
         if name not in PARTS:
             parser.error(f"--only {name}: choose of {', '.join(PARTS)}")
     for name in parts:
-        for blind in (False, True) if name == "paths" else (False,):
+        for blind in (False, True) if name in PATHS_CHANGE else (False,):
             print(f"\n{name}{', without path identity' * blind}\n", flush=True)
             with adversity.without_path_identity() if blind else nullcontext():
                 told(PARTS[name](), seeds)

@@ -1,9 +1,10 @@
 """ENCC in virtual time while something goes wrong: pauses, losses, mute switches, other paths.
 
-Two fabrics, 100 Gb/s and 500 ns a link, packets of 4 kB:
+Three fabrics, 100 Gb/s and 500 ns a link, packets of 4 kB:
 
     h2 .. h9 -- s1 -- s2 -- h1                      a line, 400 Gb/s between the switches
     h1 .. h4 -- s1 -- s3, s4 (, ...) -- s2 -- h5 .. h8      leaves and spines, DPFR
+    h1 .. h4 == s1 -- s2, and s3 -- s4 == h5 .. h8          two planes, 200 Gb/s between leaves
 
 `python tests/bench/encc_adversity.py` prints the numbers of docs/encc.md.
 """
@@ -82,6 +83,26 @@ until: {until}us
 sample: 1us
 events: [{events}]
 transport: {{congestion_control: encc{transport}}}
+traffic:
+{traffic}
+"""
+PLANES = """\
+topology:
+  switches: [s1, s2, s3, s4]
+  hosts: [h1, h2, h3, h4, h5, h6, h7, h8]
+  link: {{rate: 100Gbps, delay: 500ns, queue: 16MB, mtu: 4200B}}
+  links:
+    - {{a: "s1:20", b: "s2:20", rate: 200Gbps}}
+    - {{a: "s3:20", b: "s4:20", rate: 200Gbps}}
+{links}
+  classes:
+    cnp: {{dscp: 48, queue: 6}}
+    roce: {{dscp: 26, queue: 3, path_telemetry: hops}}
+    rest: {{queue: 0}}
+until: {until}us
+sample: 1us
+events: [{events}]
+transport: {{congestion_control: encc, interfaces: all{transport}}}
 traffic:
 {traffic}
 """
@@ -306,6 +327,97 @@ def moved(seed: int, link: str, *, timeout: str = RTO, form: str = "hops") -> Mo
         float(seen.gbps(CUT_US + 100, CUT_US + 300).min() / (total / 4)) if total else 0.0,
         missing / total / seen.trip_us if total else np.inf,
         seen.queue("s1")[CUT_US:].max(),
+    )
+
+
+@dataclass(frozen=True)
+class PlaneCut:
+    """Four flows over two planes; a sender's link into the second is cut at 600 us, and mended.
+
+    `gone_us`, `silence_us` and `missing_trips` as in Moved, of the 300 us after the cut; what comes
+    later is the mean from 350 us after it until the link is mended. `back_missing`: by how much all
+    flows together fell below that within 400 us from then on, in base round trips of it.
+    `queue_most`: of all switches together, from the cut on.
+    """
+
+    trip_us: float
+    gbps_before: float
+    gbps_later: float
+    gbps_end: float
+    gone_us: int
+    silence_us: int
+    missing_trips: float
+    back_missing: float
+    queue_most: float
+    repeated: int
+
+
+MENDED_US = 1300
+PLANES_END_US = 2400
+PLANE_FAILOVER = (
+    ", retransmission: selective-repeat,"
+    " failover: {hold: 100us, answers: 1, probe: 50us, ramp: 0ns}"
+)
+NO_FAILOVER = ", retransmission: selective-repeat, reorder: 10us"
+"""The same two lines as one device's: one congestion state, and packets in turn."""
+
+
+def plane_cut(
+    seed: int,
+    *,
+    known: bool = True,
+    as_planes: bool = True,
+) -> PlaneCut:
+    """Cut a sender's link into the second plane, and mend it.
+
+    `known`: its card sees that at once; else nothing says so but silence. `as_planes`: with
+    failover, and a congestion state a plane.
+    """
+    chance = random.Random(seed)
+    flows = (
+        f"  - incast: {{to: h{n + 4}, from: [h{n}], persistent: true,"
+        f" start: {chance.randrange(WITHIN_NS)}ns}}"
+        for n in (1, 2, 3, 4)
+    )
+    links = (
+        f'    - {{a: "h{n}:{plane}", b: "s{2 * plane + (1 if n < 5 else 2)}:{n}"}}'
+        for n in range(1, 9)
+        for plane in (0, 1)
+    )
+    text = PLANES.format(
+        until=PLANES_END_US,
+        links="\n".join(links),
+        traffic="\n".join(flows),
+        events=", ".join(
+            f'{{at: {at}us, link: "h1:1-s3:1", do: {do}}}'
+            for at, do in ((CUT_US, "down"), (MENDED_US, "up"))
+        ),
+        transport=(PLANE_FAILOVER if as_planes else NO_FAILOVER)
+        + f", link_delay: {'0ns' if known else '5ms'}",
+    )
+    seen = Seen(text, seed=seed)
+    each = seen.delivered.sum(axis=0) * 8 / 1000
+
+    def smooth(first: int, last: int) -> npt.NDArray[np.float64]:
+        return np.array([each[us : us + 5].mean() for us in range(first + 1, last + 1)])
+
+    before = float(seen.gbps(300, CUT_US - 10).sum())
+    later = float(seen.gbps(CUT_US + 350, MENDED_US).sum())
+    missing = 300 * later - each[CUT_US + 1 : CUT_US + 301].sum()
+    again = smooth(MENDED_US, MENDED_US + 400)
+    below = np.clip(later - again, 0, None).sum()
+    queues = np.sum([seen.queue(f"s{n}") for n in (1, 2, 3, 4)], axis=0)
+    return PlaneCut(
+        seen.trip_us,
+        before,
+        later,
+        float(seen.gbps(PLANES_END_US - 300, PLANES_END_US).sum()),
+        int((smooth(CUT_US, CUT_US + 300) < 0.9 * later).sum()),
+        seen.silence(CUT_US, CUT_US + 300),
+        float(missing / later / seen.trip_us) if later else np.inf,
+        float(below / later / seen.trip_us) if later else np.inf,
+        float(np.max(queues[CUT_US:])),
+        int(seen.repeated.sum()),
     )
 
 

@@ -8,7 +8,15 @@ from __future__ import annotations
 import pytest
 
 from tests.mechanisms.encc import adversity
-from tests.mechanisms.encc.adversity import PAYLOAD, Shared, flowlets, moved, paused, shared
+from tests.mechanisms.encc.adversity import (
+    PAYLOAD,
+    Shared,
+    flowlets,
+    moved,
+    paused,
+    plane_cut,
+    shared,
+)
 
 LINE_GBPS = 100 * PAYLOAD
 WINDOW_KB = 58
@@ -72,6 +80,28 @@ def test_a_link_goes_down(link: str, form: str) -> None:
     assert seen.silence_us < 3 * seen.trip_us
     assert seen.missing_trips < 2
     assert form != "hops" or seen.least > 0.5
+
+
+def test_a_plane_is_cut_and_mended() -> None:
+    """Its flight goes by the other plane at once, and what it learned of its path is forgotten."""
+    seen = plane_cut(1)
+    assert seen.gbps_before > 0.93 * 4 * LINE_GBPS
+    assert seen.missing_trips < 2 and seen.back_missing < 2
+    assert seen.silence_us < 3 * seen.trip_us
+    assert seen.gbps_end > 0.98 * seen.gbps_before
+    assert seen.queue_most < 2 * WINDOW_KB
+
+
+@pytest.mark.long
+def test_one_congestion_state_for_both_planes_costs_more() -> None:
+    """Packets in turn over both find another port each time, or, blind, take both for one."""
+    planes, both = plane_cut(1), plane_cut(1, as_planes=False)
+    assert both.missing_trips > 2 > planes.missing_trips
+    assert both.queue_most > 2 * planes.queue_most
+    with adversity.without_path_identity():
+        blind, both_blind = plane_cut(1), plane_cut(1, as_planes=False)
+    assert blind == planes  # a plane's records are of its own ports alone
+    assert both_blind.gbps_before < both.gbps_before / 2
 
 
 @pytest.mark.long
