@@ -222,20 +222,53 @@ static inline u8 path_taken(const struct cc_slot *slot, const struct cc_sent *se
     return sent ? cc_sent_path(sent->paths[psn & (CC_SENT_PATHS - 1)], psn) : 0;
 }
 
+// What an acknowledgement says of the plane by which it came, where that has a window, round trips or telemetry: as the card's
+// plane_windows.c. `theirs`: the telemetry is another plane's. 0: it says nothing of planes.
+static inline int heard_of_plane(const struct cursor *cursor, struct cc_slot *slot, const struct roce *packet,
+                                 struct cc_event *event, u32 *theirs, u64 now)
+{
+    u32 index = packet->slot, come = 0, collected = 0, order;
+    const struct cc_sent *own;
+    u64 word;
+    s32 more;
+
+    if (!slot->planes || !(slot->algorithms & cc_wanting(CC_WINDOW | CC_RTT | CC_TELEMETRY)))
+        return 0;
+    own = cc_sent.lookup(&index);
+    if (!own || !read_come(cursor, slot->plane, slot->planes, &come, &collected))
+        return 0;
+    more = come - slot->come;
+    *theirs = more < 0 || collected != slot->plane + 1;
+    event->path = slot->plane;
+    if (more > 0) {
+        event->bytes = (u64)(u32)more * slot->mtu;
+        slot->come = come;
+    }
+    if (more <= 0 && (*theirs || !packet->shim))
+        return 1;
+    order = come + *(volatile const u32 *)&own->lost;
+    word = *(volatile const u64 *)&own->packets[order & (CC_SENT_KERNEL - 1)];
+    if (word & CC_SENT_KNOWN && word >> 40 == (order & PSN_MASK))
+        event->rtt_ns = (now - word) & CC_SENT_TIME;
+    return 1;
+}
+
 static inline void acknowledge(const struct cursor *cursor, struct cc_slot *slot,
                                const struct roce *packet, u64 now)
 {
     struct cc_event event = {.kind = CC_ACKED};
     struct cc_telemetry *returned = NULL;
     const struct cc_sent *sent = sent_of(slot, packet);
-    u32 first = slot->acked_psn, zero = 0;
+    u32 first = slot->acked_psn, zero = 0, theirs = 0;
 
-    event.bytes = newly_acked(slot, packet, sent);
-    if (event.bytes) {
-        event.rtt_ns = round_trip(slot, packet, sent, first, now);
-        event.path = slot->planes ? slot->plane : path_taken(slot, sent);
+    if (!heard_of_plane(cursor, slot, packet, &event, &theirs, now)) {
+        event.bytes = newly_acked(slot, packet, sent);
+        if (event.bytes) {
+            event.rtt_ns = round_trip(slot, packet, sent, first, now);
+            event.path = slot->planes ? slot->plane : path_taken(slot, sent);
+        }
     }
-    if (slot->algorithms & cc_wanting(CC_TELEMETRY) && packet->shim) {
+    if (slot->algorithms & cc_wanting(CC_TELEMETRY) && packet->shim && !theirs) {
         returned = telemetry.lookup(&zero);
         if (returned)
             read_telemetry(cursor, packet, returned);
@@ -257,6 +290,8 @@ static inline void answered(struct cc_slot *slot, const struct roce *packet, u64
     if (packet->sent_at && trip <= CC_SENT_TIME)
         event.rtt_ns = trip;
     slot->probes++;
+    if (event.lost_at > slot->lost_at) // what its algorithms knew of the way was of before
+        cc_begin_anew(slot, CC_WINDOW | CC_RTT | CC_TELEMETRY, now);
     cc_on_event(slot, &event, NULL, now);
     // A reader that sees this loss acknowledged must also see what followed from it.
     asm volatile("" ::: "memory");

@@ -20,6 +20,12 @@
 #define PROBE_BYTES 16                   // behind BTH
 #define PROBE_UDP_BYTES (8 + 12 + PROBE_BYTES + 4)
 
+#define AETH_BYTES 4
+#define PLANE_ECHO_BYTES 4  // behind it: docs/wire-formats.md, "What has come by each plane"; and 4 for each plane
+#define PLANE_ECHO_KIND 0xc0
+#define PLANE_ECHO 0x40
+#define PLANES_MOST 8
+
 #define SYNDROME_KIND 0xe0  // of an AETH: an ACK, or a NAK of some kind (RNR, sequence, errors)
 #define SYNDROME_ACK 0x00
 

@@ -165,6 +165,25 @@ static inline int parse_aeth(struct cursor *cursor, struct roce *packet)
     return aeth[0];
 }
 
+// How many packets have come by plane `plane` of `planes`, behind an AETH at which the cursor stands, and by which one the telemetry was
+// collected that comes back, plus 1. 0: it does not say.
+static inline int read_come(const struct cursor *cursor, u32 plane, u32 planes, u32 *come, u32 *collected)
+{
+    u8 *echo = (u8 *)cursor->at + AETH_BYTES;
+    __be32 *own;
+
+    if ((void *)(echo + PLANE_ECHO_BYTES) > cursor->end)
+        return 0;
+    if (echo[0] != (PLANE_ECHO | planes))
+        return 0;
+    *collected = echo[1];
+    own = (__be32 *)(echo + PLANE_ECHO_BYTES + 4 * (plane & (PLANES_MOST - 1)));
+    if ((void *)(own + 1) > cursor->end)
+        return 0;
+    *come = bpf_ntohl(*own);
+    return 1;
+}
+
 static inline int parse_notification(struct cursor *cursor, struct roce *packet)
 {
     u8 *reserved = cursor->at;

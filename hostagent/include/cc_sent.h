@@ -22,6 +22,9 @@ struct cc_sent {
     weft_u64 packets[CC_SENT_KERNEL];
     weft_u16 paths[CC_SENT_PATHS];
     weft_u64 lost_at; /* ns: when the endpoint last found that the interface does not get through, for events CC_PROBED; 0: never */
+    weft_u32 lost;    /* of one plane's: packets by it that the endpoint takes for lost. What came and what is lost, together, is the order by
+                         which `packets` are kept then, instead of PSNs: a plane delivers in that order */
+    weft_u32 pad_;
 };
 
 /* How often the ring of paths has been round before a packet, modulo 256. */

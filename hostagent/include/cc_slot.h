@@ -48,7 +48,7 @@ struct cc_slot {
                                     with a slot for each interface the first one's, else its own */
     weft_u32 plane;              /* and which of the queue pair's interfaces this is; 0 */
     weft_u32 planes;             /* how many of them have a slot; 0: this queue pair has one slot, whatever its interfaces are */
-    weft_u32 pad_;
+    weft_u32 come;               /* of one plane's: packets that have come by it, as the peer said last, where algorithms want more than rates */
 #define CC_ALGORITHM(name) struct name name;
 #include "cc_algorithms.h"
 #undef CC_ALGORITHM
@@ -90,6 +90,16 @@ static inline void cc_on_event(struct cc_slot *slot, const struct cc_event *even
 #undef CC_ALGORITHM
 }
 
+/* Those of its algorithms that want any of these begin again with the parameters that they have: the path that they measured is no more. */
+static inline void cc_begin_anew(struct cc_slot *slot, weft_u32 wants, weft_u64 now)
+{
+#define CC_ALGORITHM(name)                                                \
+    if (slot->algorithms & CC_BIT(name) && (name##_WANTS & wants) != 0)   \
+        name##_init(&slot->name, &slot->name.params, now);
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+}
+
 #ifndef __KERNEL__
 /* Why parameters are refused, and in `*which` whose; NULL: they are not. */
 static inline const char *cc_invalid(const struct cc_params *params, const char **which)
@@ -116,18 +126,6 @@ static inline void cc_begin(struct cc_slot *slot, const struct cc_params *params
 #define CC_ALGORITHM(name)                 \
     if (slot->algorithms & CC_BIT(name))   \
         name##_init(&slot->name, &params->name, now);
-#include "cc_algorithms.h"
-#undef CC_ALGORITHM
-}
-
-/* Those of its algorithms that want any of these begin again with the parameters that they have: the path that they measured is no more. */
-static inline void cc_begin_anew(struct cc_slot *slot, weft_u32 wants, weft_u64 now)
-{
-#define CC_ALGORITHM(name)                                               \
-    if (slot->algorithms & CC_BIT(name) && (name##_WANTS & wants) != 0) { \
-        const struct name##_params params = slot->name.params;           \
-        name##_init(&slot->name, &params, now);                          \
-    }
 #include "cc_algorithms.h"
 #undef CC_ALGORITHM
 }

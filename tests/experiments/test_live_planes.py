@@ -36,6 +36,8 @@ traffic: [{message: {from: h1, to: h2, bytes: 4MB, dscp: 26}}]
 events: [{at: 30us, link: "h1:0-s1:1", do: down}, {at: 60us, link: "h1:0-s1:1", do: up}]
 """
 
+ROCE = "roce: {dscp: 26, queue: 3, path_telemetry: hops}, cnp: {dscp: 48, queue: 6}"
+
 
 def check_planes(seen: LiveRun) -> None:
     """One link was down from 30 to 60 us, and its plane in use again before the message's end."""
@@ -73,6 +75,24 @@ def test_events_are_played_and_bytes_are_compared(
     beside = live_beside.simulate(run, whole_fabric, settings).flows[0].done_ps
     assert beside is not None
     assert flow.done_ps == pytest.approx(beside, rel=0.3)
+
+
+@pytest.mark.root
+@pytest.mark.realtime
+@pytest.mark.long
+@pytest.mark.parametrize("control", ["encc", "swift"])
+def test_windows_of_each_plane_in_the_kernel(
+    control: str, roots: None, whole_fabric: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same with algorithms that have a window, round trips and telemetry of each plane."""
+    monkeypatch.setattr(live, "ATTEMPTS", 1)
+    text = PLANES.replace("{retransmission:", f"{{congestion_control: {control}, retransmission:")
+    text = text.replace("roce: {dscp: 26, queue: 3}", ROCE)
+    seen = live.play(read_run(text), whole_fabric, LiveSettings(10_000, seed=1, compared=True))
+    check_planes(seen)
+    (flow,) = seen.flows
+    assert flow.wrong_bytes == 0
+    assert seen.modes == {"h1": "af_xdp", "h2": "af_xdp"}
 
 
 @pytest.mark.root

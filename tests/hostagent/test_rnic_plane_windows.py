@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from scapy.layers.l2 import Ether
 
-from hostagent.rnic.card_records import CardError, EventKind, Operation, PacketKind
+from hostagent.rnic.card_records import Access, CardError, EventKind, Operation, PacketKind
 from hostagent.rnic.planes import PlaneConfig, PlaneState, PlaneUse
 from mechanisms.encc.parameters import encc_parameters
 from mechanisms.swift.parameters import swift_parameters
@@ -26,7 +26,16 @@ from protocols.telemetry import appended, has_telemetry, shim_of, without
 from tests.hostagent import more_algorithms
 from tests.hostagent.more_algorithms import LISTENER, windowed
 from tests.hostagent.test_rnic_planes import HEALTH, MS, failures, over_planes, silent
-from tests.hostagent.virtual_links import GBPS, SANITIZE, US, Link, Pair, Sent
+from tests.hostagent.virtual_links import (
+    GBPS,
+    RKEY,
+    SANITIZE,
+    US,
+    Link,
+    Pair,
+    Sent,
+    address,
+)
 
 MTU = 4096
 SIZE = 4 << 20
@@ -557,22 +566,58 @@ def test_any_trouble_ends_with_all_bytes_and_no_flight(seed: int) -> None:
 # --- what is refused ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["windowed", "listener", "encc", "swift"])
-def test_slots_of_the_kernel_are_refused(name: str) -> None:
-    """There the program would have to know what has come by each plane."""
-    pair = Pair([Link(), Link()])
+def slots_of_the_kernel(pair: Pair, name: str, *, with_sent: bool = True) -> tuple[Any, Any]:
+    """Let A's queue pair have slots that somebody else writes, as in a kernel."""
     ffi = pair.a.ffi
-    slots = [ffi.new("struct cc_slot *") for _ in range(2)]
-    sent = [ffi.new("struct cc_sent *") for _ in range(2)]
+    slots, sent = ffi.new("struct cc_slot[2]"), ffi.new("struct cc_sent[2]")
     config = ffi.new("struct rnic_qp_config *", over_planes().fields())
-    place = getattr(pair.a.lib, f"CC_PLACE_{name}")
     for i in (0, 1):
-        slots[i].algorithms = 1 << place
-        config.plane_slots[i], config.plane_sent[i] = slots[i], sent[i]
-    with pytest.raises(
-        CardError, match="queue pair 1: over planes the kernel's congestion control"
-    ):
-        pair.a._check(pair.a.lib.rnic_add_qp(pair.a.handle, config, ffi.NULL))
+        slots[i].algorithms = 1 << getattr(pair.a.lib, f"CC_PLACE_{name}")
+        config.plane_slots[i] = slots + i
+        if with_sent:
+            config.plane_sent[i] = sent + i
+    pair.a._check(pair.a.lib.rnic_add_qp(pair.a.handle, config, ffi.NULL))
+    return slots, sent
+
+
+def test_slots_of_the_kernel_without_a_place_for_times_are_refused() -> None:
+    pair = Pair([Link(), Link()])
+    with pytest.raises(CardError, match="queue pair 1: over planes round trips need each plane's"):
+        slots_of_the_kernel(pair, "listener", with_sent=False)
+
+
+def test_the_kernel_is_told_when_packets_left_and_how_many_are_lost() -> None:
+    pair = Pair([Link(), Link()])
+    slots, sent = slots_of_the_kernel(pair, "listener")
+    for card, peer in ((pair.a, 2), (pair.b, 1)):
+        if card is pair.b:
+            card.add_queue_pair(over_planes())
+            card.receive_anything(1)
+        ips = [address(peer, i) for i in (0, 1)]
+        card.connect_ways(1, ips, peer_qpn=1, peer_psn=0)
+        card.register(RKEY, 0, 1 << 40, Access.REMOTE_WRITE)
+    random, times, lost = Random(1), [{}, {}], [0, 0]  # type: ignore[var-annotated]
+
+    def look(frame: Sent) -> bool:
+        if frame.card is not pair.a or frame.packet.kind is not PacketKind.DATA:
+            return False
+        i = frame.link
+        order = len(times[i]) + 1
+        times[i][order] = frame.at // 1000
+        word = int(sent[i].packets[order % 256])
+        assert (word >> 40, word & ((1 << 39) - 1)) == (order, times[i][order])
+        assert word >> 39 & 1
+        gone = random.random() < 0.05
+        lost[i] += gone
+        return gone
+
+    pair.lose = look
+    pair.post(SIZE)
+    pair.run(until=20 * MS)
+    assert pair.a.queue_pair_stats(1).acked_bytes == SIZE
+    assert [slots[i].listener.events for i in (0, 1)] == [0, 0]  # that is the kernel's work
+    for i in (0, 1):
+        assert int(sent[i].lost) == pytest.approx(lost[i], abs=2)
 
 
 def test_a_label_that_is_no_plane_and_a_count_that_is_wrong_are_ignored() -> None:

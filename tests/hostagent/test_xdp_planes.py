@@ -2,7 +2,8 @@
 
     answer by plane i --> slot i: what the endpoint knows of its loss (cc_sent[slot i].lost_at)
     ACK by plane i    --> slot i: what it is the first to acknowledge and went by plane i
-                                  (cc_sent[slot 0].paths)
+                                  (cc_sent[slot 0].paths); or, where it says what has come by each
+                                  plane, that, and when it left (cc_sent[slot i].packets, .lost)
 
 `listener` is an algorithm of the tests alone (algorithms_for_tests).
 """
@@ -24,6 +25,7 @@ from hostagent.bpf_test_run import XdpAction, test_run
 from hostagent.pinned_maps import SLOTS, Plane
 from hostagent.rnic.native import native
 from protocols.rocev2 import Syndrome
+from protocols.telemetry import Telemetry, TelemetryKind, with_shim
 from tests.hostagent.more_algorithms import LISTENER
 from tests.hostagent.native_replay import Alone
 from tests.hostagent.test_xdp_feedback import FIRST_PSN, MTU, Loaded, algorithms, loaded
@@ -302,3 +304,89 @@ def test_acknowledgements_of_one_plane_leave_the_others_alone(two: OverPlanes) -
     assert (other.packets, other.acked_psn, other.listener.events) == (0, FIRST_PSN, 0)
     own = two.slot(0)
     assert (own.acks, own.acked_psn) == (1, (FIRST_PSN + 20) & 0xFFFFFF)
+
+
+# --- acknowledgements that say what has come by each plane ----------------------------------------
+
+
+def counts(two: OverPlanes, plane: int, *come: int, label: int = 0, blob: bytes = b"") -> Any:
+    """Acknowledge by a plane, with what has come by each; return its slot."""
+    echo = struct.pack(">BBH", 0x40 | len(come), label, 0) + struct.pack(f">{len(come)}I", *come)
+    here, there = two.ways[plane]
+    frame = bytes(ip(there, here) / ack(FIRST_PSN) / Raw(echo))
+    if blob:
+        shim = Telemetry(kind=TelemetryKind.RETURNED, format=1, hops=1, data=blob)
+        frame = with_shim(frame, shim)
+    two.run(frame)
+    return two.slot(plane)
+
+
+def left(two: OverPlanes, plane: int, order: int) -> int:
+    """Note when the `order`-th packet of a plane left, as its card does: now."""
+    now = time.monotonic_ns()
+    two.sent(plane).packets[order % 256] = order << 40 | 1 << 39 | now & ((1 << 39) - 1)
+    return now
+
+
+def test_what_has_come_counts_for_its_plane(two: OverPlanes) -> None:
+    for plane in (0, 1):
+        for order in range(1, 9):
+            left(two, plane, order)
+    heard = counts(two, 1, 3, 5).listener
+    assert (heard.events, heard.bytes, heard.timed) == (1, 5 * MTU, 1)
+    assert two.slot(0).listener.events == 0  # it hears by its own way
+    heard = counts(two, 1, 3, 4).listener  # overtaken
+    assert (heard.events, heard.bytes, heard.timed, heard.rtt_ns) == (2, 5 * MTU, 1, 0)
+    heard = counts(two, 1, 8, 8).listener
+    assert (heard.bytes, heard.timed) == (8 * MTU, 2)
+    assert counts(two, 0, 8, 8).listener.bytes == 8 * MTU
+
+
+def test_the_packet_that_has_come_is_timed_past_those_that_are_lost(two: OverPlanes) -> None:
+    left(two, 0, 4)
+    assert counts(two, 0, 2, 0).listener.timed == 0  # the second one: nothing is known of it
+    two.sent(0).lost = 1
+    slot = counts(two, 0, 3, 0)  # the third to come was sent as the fourth
+    assert slot.listener.timed == 1
+    assert 0 < slot.listener.rtt_ns < 10**10
+
+
+def test_counts_wrap(two: OverPlanes) -> None:
+    two.sent(0).lost = 2
+    most = (1 << 31) - 1
+    assert counts(two, 0, most, 0).listener.bytes == most * MTU
+    assert counts(two, 0, 2 * most, 0).listener.bytes == 2 * most * MTU
+    left(two, 0, 5)
+    heard = counts(two, 0, 3, 0).listener
+    assert (heard.bytes, heard.timed) == (((1 << 32) + 3) * MTU, 1)
+
+
+def test_telemetry_is_of_the_plane_that_the_label_names(two: OverPlanes) -> None:
+    blob = bytes(range(12))
+    for label in (0, 1, 3, 255):
+        assert counts(two, 1, 1, 1, label=label, blob=blob).listener.told == 0
+    heard = counts(two, 1, 1, 1, label=2, blob=blob).listener
+    assert (heard.told, heard.last_bytes) == (1, 12)
+    assert int(heard.words[0]).to_bytes(8) == blob[:8]
+    assert counts(two, 1, 1, 0, label=2, blob=blob).listener.told == 1  # overtaken
+    assert two.slot(0).listener.told == 0
+
+
+@pytest.mark.parametrize("echo", [b"", b"\x40\0\0\0", b"\x43\0\0\0" + bytes(12), b"\x42\2\0\0"])
+def test_counts_that_are_no_counts_of_its_planes_leave_it_to_psns(
+    two: OverPlanes, echo: bytes
+) -> None:
+    two.note(0, [1] * 4)
+    here, there = two.ways[1]
+    two.run(ip(there, here) / ack((FIRST_PSN + 3) & 0xFFFFFF) / Raw(echo))
+    slot = two.slot(1)
+    assert (slot.come, slot.listener.bytes) == (0, 4 * MTU)
+
+
+def test_the_first_answer_after_a_loss_lets_algorithms_begin_again(two: OverPlanes) -> None:
+    two.sent(1).lost_at = lost_at = time.monotonic_ns()
+    before = two.slot(1).listener.params.line_rate
+    slot = two.answer(1, 1)
+    assert (slot.lost_at, slot.dual_plane.losses) == (lost_at, 1)
+    assert slot.listener.rate == before  # with the parameters that it has
+    assert two.answer(1, 2).dual_plane.losses == 1

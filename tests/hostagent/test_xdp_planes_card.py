@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import mmap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -26,6 +26,7 @@ from hostagent.rnic.card_records import (
     Work,
 )
 from hostagent.rnic.planes import PlaneConfig, PlaneLoss, PlaneState, PlaneUse
+from mechanisms.swift.parameters import swift_parameters
 from tests.hostagent.test_xdp_planes import KEPT, WAYS, failover
 from tests.hostagent.test_xdp_roce import FAR_QPN, QPN, Program, loaded, number
 
@@ -43,15 +44,18 @@ PLANES = PlaneConfig(PlaneUse.SHARED, misses=200, silence_ps=50 * MS, probe_ps=1
 class Cards:
     """Both cards, and the program in front of the first."""
 
-    def __init__(self, loaded: Program) -> None:
+    def __init__(self, loaded: Program, **more: Mapping[str, int]) -> None:
         self.loaded, self.base = loaded, time.monotonic_ns()
         self.ways = [(number(here), number(there)) for here, there in WAYS[:2]]
         self.a = self._card([here for here, _ in self.ways])
         self.b = self._card([there for _, there in self.ways])
         self.by: dict[int, int] = {}  # by which plane A has sent a PSN last
         self.cut: set[int] = set()  # planes that lose everything
+        self.drop: Callable[[int], bool] = lambda n: False  # of what A sends
+        self.dropped = 0
+        self.leaves: Callable[[int], None] = lambda plane: None  # a packet of data of A's
         params = failover(LINE, ramp_ns=RAMP_NS, answers=3, hold_ns=3_000_000)
-        control = {"dual_plane": params}
+        control = {"dual_plane": params, **more}
         self.numbers = loaded.maps.add_planes(
             QPN, FAR_QPN, [Plane(*way, control) for way in self.ways],
             mtu=MTU, first_psn=FIRST_PSN,
@@ -104,6 +108,10 @@ class Cards:
                 frame = bytes(packet.frame)
                 if sender is self.a and frame[42] < 0x11:  # a request: BTH begins at 42
                     self.by[int.from_bytes(frame[51:54], "big")] = plane
+                    self.leaves(plane)
+                self.dropped += sender is self.a
+                if sender is self.a and frame[42] < 0x11 and self.drop(self.dropped):
+                    continue
                 if plane in self.cut:
                     continue
                 if receiver is self.a:
@@ -196,3 +204,69 @@ def test_a_plane_that_is_lost_again_is_held_for_longer(cards: Cards) -> None:
         cards.until(lambda: cards.state(1) is PlaneState.UP)
         holds.append(cards.slots()[1].states["dual_plane"]["hold"])
     assert holds == [3_000_000, 6_000_000, 12_000_000]
+
+
+# --- windows: Swift, whose state the kernel keeps and by which the card sends ---------------------
+
+SWIFT = swift_parameters(LINE).in_fabric(60_000, 1, MTU).fields()  # a first window of 7 packets
+
+
+@pytest.fixture
+def windows(loaded: Program) -> Iterator[Cards]:
+    made = Cards(loaded, swift=SWIFT)
+    yield made
+    loaded.maps.remove_queue_pair(made.ways[0][0], QPN)
+    made.a.close()
+    made.b.close()
+
+
+def test_each_planes_window_in_the_kernel_holds_its_packets_back(windows: Cards) -> None:
+    most = [0, 0]
+
+    def look(plane: int) -> None:
+        stats = windows.a.plane_stats(QPN, plane)
+        before = stats.flight_bytes - MTU
+        assert before == 0 or before < stats.window_bytes
+        most[plane] = max(most[plane], stats.flight_bytes)
+
+    windows.leaves = look
+    windows.send(400)
+    assert all(most)
+    for plane, slot in enumerate(windows.slots()):
+        state = slot.states["swift"]
+        assert state["target_ns"] > 0  # round trips were heard
+        assert state["window_q16"] != SWIFT["first_q16"]
+        assert windows.a.plane_stats(QPN, plane).window_bytes == state["window_q16"] * MTU >> 16
+        assert windows.a.plane_stats(QPN, plane).flight_bytes == 0
+
+
+def test_a_plane_that_answers_again_has_the_kernel_begin_its_window_anew(windows: Cards) -> None:
+    windows.send(200)
+    assert windows.slots()[1].states["swift"]["window_q16"] != SWIFT["first_q16"]
+    windows.cut = {1}
+    windows.a.set_link(1, False)
+    windows.send(50)
+    other = windows.slots()[0].states["swift"]["window_q16"]
+    assert other != SWIFT["first_q16"]
+    windows.cut = set()
+    windows.a.set_link(1, True)
+    windows.until(lambda: windows.slots()[1].probes > 0)
+    assert windows.slots()[1].states["swift"]["window_q16"] == SWIFT["first_q16"]
+    assert windows.slots()[0].states["swift"]["window_q16"] == other
+    windows.until(lambda: windows.state(1) is PlaneState.UP)
+    windows.by.clear()
+    windows.send(200)
+    assert set(windows.by.values()) == {0, 1}
+
+
+def test_packets_that_are_lost_change_no_round_trip_into_one_of_a_repetition(
+    windows: Cards,
+) -> None:
+    """Every tenth packet of A's is lost: the kernel is told how many, and counts on from there."""
+    windows.drop = lambda n: n % 10 == 0
+    windows.send(300)
+    for slot in windows.slots():
+        assert slot.states["swift"]["target_ns"] > 0
+    lost = [int(windows._sent[each].lost) for each in windows.numbers]
+    assert sum(lost) >= 300 // 10
+    assert windows.a.queue_pair_stats(QPN).acked_bytes == 300 * MTU

@@ -242,6 +242,7 @@ struct plane {
     struct plane_window *window;    /* if its algorithms want a window, round-trip times or telemetry */
     struct cc_telemetry *collected; /* as receiver: what the last packet by it brought; NULL: none has come */
     uint8_t telemetry_due;          /* and whether it has yet to be returned */
+    uint8_t owes;                   /* as receiver: an acknowledgement by it was asked for in the middle of a message, as windows do, and none has left */
     uint8_t answer_body[PROBE_BODY];
     struct cnp_interval told;
     struct rnic_plane_stats stats;

@@ -11,7 +11,7 @@ int feedback_begin(struct qp *qp)
 {
     const struct rnic_qp_config *config = &qp->config;
     uint32_t wants = qp->slot ? cc_wants(qp->slot->algorithms) & ~(uint32_t)CC_PLANES : 0; /* that is no work of this file's */
-    if (qp->slot && !config->slot_is_ours && !config->sent)
+    if (qp->slot && !config->slot_is_ours && !config->sent && !qp->planes)
         wants &= ~(uint32_t)CC_RTT;
     if (qp->planes && wants & (CC_WINDOW | CC_RTT | CC_TELEMETRY)) { /* of each plane by itself: plane_windows.c */
         qp->wants = (uint8_t)wants;

@@ -128,7 +128,19 @@ void planes_say_come(const struct qp *qp, uint8_t *at)
 
 void planes_acknowledging(struct qp *qp, const struct lane *lane)
 {
-    for (uint32_t i = 0; i < qp->ways->n; i++)
-        if (qp->planes[i].way->lane == lane)
-            qp->planes[i].untold = 0;
+    struct plane *owing = NULL;
+    for (uint32_t i = 0; i < qp->ways->n; i++) {
+        struct plane *plane = &qp->planes[i];
+        if (plane->way->lane == lane)
+            plane->untold = plane->owes = 0;
+        else if (plane->owes && !plane->lost)
+            owing = plane;
+    }
+    if (!owing)
+        return;
+    /* Two planes asked at once, and one acknowledgement left: the other plane's congestion control waits for one by its own way. */
+    owing->owes = 0;
+    qp->came_by = (uint8_t)(qp->config.interface + (uint32_t)(owing - qp->planes));
+    qp->ack_wanted = 1;
+    ack_soon(qp);
 }

@@ -157,6 +157,21 @@ static void remember_more(struct plane *plane)
     own->sent_mask = mask;
 }
 
+/* For slots of the kernel's: what it needs to know the same of acknowledgements. */
+static void tell_kernel_of_loss(struct plane *plane)
+{
+    if (plane->sent)
+        __atomic_store_n(&plane->sent->lost, plane->lost_n, __ATOMIC_RELEASE);
+}
+
+static void tell_kernel(struct plane *plane)
+{
+    const uint64_t word = cc_sent_word(plane->sent_n & PSN_MASK, nanoseconds(plane->way->qp->card), 0);
+    tell_kernel_of_loss(plane);
+    if (plane->sent)
+        __atomic_store_n(&plane->sent->packets[plane->sent_n % CC_SENT_KERNEL], word, __ATOMIC_RELEASE);
+}
+
 void plane_window_sent(struct plane *plane, uint32_t bytes)
 {
     struct plane_window *own = plane->window;
@@ -164,6 +179,7 @@ void plane_window_sent(struct plane *plane, uint32_t bytes)
         remember_more(plane);
     own->bytes += bytes;
     own->sent[plane->sent_n & own->sent_mask] = (struct sent_packet){.bytes = own->bytes, .at = plane->way->qp->card->now};
+    tell_kernel(plane);
     probe_after(plane);
 }
 
@@ -209,7 +225,9 @@ static void hear_plane(struct plane *plane, uint32_t come, const struct cc_telem
     if (telemetry)
         own->reported = come;
     own->come += more;
-    cc_on_event(plane->slot, &event, telemetry, nanoseconds(qp->card));
+    tell_kernel_of_loss(plane);
+    if (qp->config.slot_is_ours)
+        cc_on_event(plane->slot, &event, telemetry, nanoseconds(qp->card));
     if (more)
         came(plane, event.rtt_ns);
 }
@@ -234,7 +252,9 @@ void plane_window_begin_anew(struct plane *plane)
     own->smoothed_ns = own->trip_ns = 0;
     own->probe_at = RNIC_NEVER;
     own->probes = 0;
-    cc_begin_anew(plane->slot, CC_WINDOW | CC_RTT | CC_TELEMETRY, nanoseconds(plane->way->qp->card));
+    tell_kernel_of_loss(plane);
+    if (plane->way->qp->config.slot_is_ours) /* the kernel does it at the first answer after the loss */
+        cc_begin_anew(plane->slot, CC_WINDOW | CC_RTT | CC_TELEMETRY, nanoseconds(plane->way->qp->card));
 }
 
 /* --- telemetry at the receiver ----------------------------------------------------------------- */

@@ -558,12 +558,18 @@ void planes_acked(struct qp *qp, uint64_t before)
                         nanoseconds(qp->card));
 }
 
+static int is_middle(uint32_t opcode)
+{
+    return opcode <= OP_SEND_MIDDLE || opcode == OP_WRITE_FIRST || opcode == OP_WRITE_MIDDLE;
+}
+
 void planes_mark(struct qp *qp, const struct inbound *in)
 {
     struct plane *plane = &qp->planes[qp->came_by - qp->config.interface];
     if (in->opcode <= OP_WRITE_ONLY_IMM) {
         plane->came++;
         plane->untold++;
+        plane->owes |= in->ack_request && is_middle(in->opcode);
         if ((plane->untold >= qp->config.ack_every || in->ack_request) && qp->state == RNIC_READY) { /* also of what comes before its turn */
             qp->ack_wanted = 1;
             ack_soon(qp);

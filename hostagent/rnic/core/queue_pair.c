@@ -118,10 +118,8 @@ static int check_cc(struct rnic *r, const struct rnic_qp_config *c, const struct
     const uint32_t wants = cc_wants(slot ? slot->algorithms : cc ? cc->algorithms : 0);
     if (wants & CC_PLANES && c->planes.use != RNIC_PLANES_SHARED)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: its congestion control decides on planes, and it has none", c->qpn);
-    if (wants & (CC_WINDOW | CC_RTT | CC_TELEMETRY) && c->planes.use == RNIC_PLANES_SHARED && slot)
-        return card_fail(r, RNIC_EINVAL,
-                         "queue pair %u: over planes the kernel's congestion control has no window, round trips or telemetry: take one by rate, or "
-                         "the simulator", c->qpn);
+    if (wants & CC_RTT && c->planes.use == RNIC_PLANES_SHARED && slot && !c->plane_sent[0])
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: over planes round trips need each plane's cc_sent", c->qpn);
     return RNIC_OK;
 }
 
