@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.errors import LabError
-from workloads.model import RunFile
+from workloads.model import RunFile, WatchedFlows
 from workloads.schema import TrafficEntry
 
 _TIMES = frozenset({"start", "stop", "gap", "every", "at"})
@@ -32,8 +32,13 @@ def slowed(run: RunFile, time_scale: int) -> RunFile:
         until_ps=None if run.until_ps is None else run.until_ps * time_scale,
         sample_ps=run.sample_ps * time_scale,
         paths_window_ps=None if run.paths_window_ps is None else run.paths_window_ps * time_scale,
+        watched=None if run.watched is None else _watched(run.watched, time_scale),
         traffic=tuple(_entry(each, time_scale) for each in run.traffic),
     )
+
+
+def _watched(watched: WatchedFlows, time_scale: int) -> WatchedFlows:
+    return replace(watched, every_ps=watched.every_ps * time_scale)
 
 
 def _entry(entry: TrafficEntry, time_scale: int) -> TrafficEntry:

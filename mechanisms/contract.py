@@ -23,6 +23,7 @@ and the name stands nowhere else. Everything below iterates over the registry:
     words           the prompt
     jobs            experiments: training jobs whose sums switches make
     link_marks      observe: whose flows take which links, in pictures of a fabric
+    path_records    simulator, experiments, observe: what switches write of each hop into packets
     source_ports    workloads: who chooses queue pairs' source ports by a job's flows
     remarks         lint, of topologies and of run files
 
@@ -203,6 +204,21 @@ class LinkMarks:
 
 
 @dataclass(frozen=True)
+class PathRecords:
+    """What switches write of each hop into packets, for those who watch a flow's path.
+
+    `ports`: switch and port by the number in a record; a number that several ports share is left
+    out. `dscps`: of the packets into which they write. `always`: those of them whose senders let
+    them write whatever their algorithm wants. `right`: what to write in a topology for that.
+    """
+
+    ports: Mapping[int, tuple[str, int]]
+    dscps: frozenset[int]
+    always: frozenset[int]
+    right: str
+
+
+@dataclass(frozen=True)
 class Measured:
     """A measurement of `weft perf`, for mechanisms to say what makes it mean less than it seems.
 
@@ -334,6 +350,10 @@ class Mechanism:
 
         In the controller's thread, and often: it should be quick.
         """
+        return None
+
+    def path_records(self, topology: Topology) -> PathRecords | None:
+        """Return what its switches write of each hop into packets; None: they never do."""
         return None
 
     def cautions(self, measured: Measured) -> Iterator[str]:

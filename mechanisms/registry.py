@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from controller import parts
-from mechanisms.contract import LinkMarks, Mechanism, PortCounter
+from mechanisms.contract import LinkMarks, Mechanism, PathRecords, PortCounter
 from topologies import extensions
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark, Severity
@@ -112,6 +112,12 @@ def link_marks(
             marks = ask(each.name, partial(each.link_marks, topology))
             if marks is not None:
                 yield marks
+
+
+def path_records(topology: Topology) -> PathRecords:
+    """Return what switches write of each hop into packets, whether or not a class asks for it."""
+    found = filter(None, (each.path_records(topology) for each in mechanisms()))
+    return next(found, PathRecords({}, frozenset(), frozenset(), ""))
 
 
 def validity_unit_ps(topology: Topology, kind: int) -> int:

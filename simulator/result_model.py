@@ -44,8 +44,10 @@ class RunIdentity:
     """What a run is, as far as its result depends on it. No machine, path or time of day.
 
     `time_scale`: links are that much slower and longer than the topology says; all times of results
-    are the run's own. `paths_window_ps`: of record.paths, None without it. `versions`: what
-    else the numbers depend on, for example "weft" and the SHA-256 of "fabric.p4".
+    are the run's own. `paths_window_ps`: of record.paths, None without it. `telemetry_ports`,
+    `telemetry_every_ps`: with record.telemetry, switch and port by the number in packets' records,
+    and the least time between two packets of a flow. `versions`: what else the numbers depend on,
+    for example "weft" and the SHA-256 of "fabric.p4".
     """
 
     name: str
@@ -55,6 +57,8 @@ class RunIdentity:
     until_ps: int | None = None
     time_scale: int = 1
     paths_window_ps: int | None = None
+    telemetry_ports: Mapping[int, tuple[str, int]] | None = None
+    telemetry_every_ps: int = 0
     run_file_sha256: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 

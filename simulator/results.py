@@ -24,6 +24,7 @@ from simulator import (
     result_paths,
     result_planes,
     result_ports,
+    result_telemetry,
     result_transport,
 )
 from simulator.result_blocking import Blocking, analyse, waiting_rows
@@ -54,18 +55,19 @@ TABLES = (
     "queues",
     "victims",
 )
-"""Of every result. Those of `result_paths.TABLES` only where they were asked for, that of
-`result_planes` where interfaces are planes."""
+"""Of every result. Those of `result_paths.TABLES` and `result_telemetry` only where they were asked
+for, that of `result_planes` where interfaces are planes."""
 # What `weft plot` draws beside them; a new result makes them stale.
 _FIGURES = frozenset(
     f"{what}.png"
     for what in (
         *("queues", "links", "flows", "rates", "jobs", "pauses"),
-        *("paths", "imbalance", "gaps"),
+        *("paths", "imbalance", "gaps", "telemetry"),
     )
 )
 _PARQUET = frozenset(
-    f"{name}.parquet" for name in (*TABLES, *result_paths.TABLES, result_planes.TABLE)
+    f"{name}.parquet"
+    for name in (*TABLES, *result_paths.TABLES, result_planes.TABLE, result_telemetry.TABLE)
 )
 _OURS = frozenset({SUMMARY, LOG}) | _PARQUET | _FIGURES
 _UTILISATION = 8 * 10**12 * MILLION  # bytes over (bits/s x ps), in millionths
@@ -134,6 +136,15 @@ class ResultWriter:
                 traffic.topology,
                 self._links,
                 identity.paths_window_ps,
+                self._about,
+            )
+        self._telemetry: result_telemetry.TelemetryTable | None = None
+        if identity.telemetry_ports is not None:
+            self._telemetry = result_telemetry.TelemetryTable(
+                out / f"{result_telemetry.TABLE}.parquet",
+                traffic.topology,
+                identity.telemetry_ports,
+                identity.time_scale,
                 self._about,
             )
         self._sharing = result_transport.Sharing(traffic, identity.until_ps)
@@ -209,6 +220,11 @@ class ResultWriter:
             self._sharing.add(rows)
         self._flow_samples.append(columns)
 
+    def telemetry(self, rows: Records) -> None:
+        """Add what packets collected: sim_hop_sample."""
+        if self._telemetry is not None and len(rows):
+            self._telemetry.add(rows)
+
     def finish(self, end: RunEnd) -> dict[str, Any]:
         """Write everything else; return what summary.json holds. Raises ResultError."""
         self._close_samples()
@@ -253,6 +269,8 @@ class ResultWriter:
         }
         if self._imbalance is not None:
             counts["imbalance"] = self._imbalance.rows
+        if self._telemetry is not None:
+            counts[result_telemetry.TABLE] = self._telemetry.rows
         for name, each in write.items():
             counts[name] = each(self.out / f"{name}.parquet")
         job_table = TableWriter(self.out / "jobs.parquet", result_flows.JOB_COLUMNS, about)
@@ -275,8 +293,9 @@ class ResultWriter:
         if self._open:
             for writer in (self._queues, self._link_samples, self._flow_samples):
                 writer.close()
-            if self._imbalance is not None:
-                self._imbalance.close()
+            for table in (self._imbalance, self._telemetry):
+                if table is not None:
+                    table.close()
         self._open = False
 
     def _blocking(self, end: RunEnd) -> Blocking:
@@ -381,6 +400,7 @@ class ResultWriter:
                 topology,
                 self._links,
             ),
+            **({} if self._telemetry is None else self._telemetry.summary(identity)),
             **result_planes.planes_summary(end.planes),
             **result_planes.migrations_summary(end.migrations),
             **{key: dict(counts) for key, counts in end.counters.items()},

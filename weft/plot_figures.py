@@ -38,6 +38,7 @@ from experiments.figures.series import (
     queue_series,
     rate_series,
 )
+from experiments.figures.telemetry import draw_telemetry
 from simulator.result_reader import ResultFolder
 from topologies.model import Endpoint
 from workloads.senders import senders, titles
@@ -351,6 +352,7 @@ TOPICS: dict[str, Callable[[ResultFolder, Any, Choice], None]] = {
     "paths": draw_paths,
     "imbalance": draw_imbalance,
     "gaps": draw_gaps,
+    "telemetry": draw_telemetry,
 }
 _SOURCES = {
     **{name: name for name in TOPICS},
@@ -371,4 +373,5 @@ _FOLLOWS: Mapping[str, Set[str]] = {
     "paths": {"flows"},
     "imbalance": {"window"},
     "gaps": {"flows"},
+    "telemetry": {"flows", "window"},
 }

@@ -171,6 +171,7 @@ class _Check:
                 self._script((*path, n), packet)
         self._transport()
         self._record()
+        self._watched()
         self._receivers()
         self._programs()
         self._ends_some_time()
@@ -203,6 +204,19 @@ class _Check:
             f"samples; write for example sample: {text}"
         )
         self._report(("record", "paths", "window"), message)
+
+    def _watched(self) -> None:
+        """Report flows to be recorded between hosts that there are not."""
+        watched = self.run.watched
+        hosts = [host.name for host in self.run.topology.hosts]
+        for number, name in enumerate(watched.names if watched is not None else ()):
+            for end in () if name.isdecimal() else name.split(">"):
+                if end != "*" and end not in hosts:
+                    message = f"{name}: no host {end!r}{did_you_mean(end, hosts)}"
+                    path: FieldPath = ("record", "telemetry", "flows")
+                    here = (*path, number)
+                    there = here in self.run.document.positions
+                    self._report(here if there else path, message)
 
     # --- traffic ---------------------------------------------------------------------------
 

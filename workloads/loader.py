@@ -22,7 +22,14 @@ from topologies.schema import ExplicitFile, validate
 from workloads.check import check, expand
 from workloads.importers import with_imports
 from workloads.in_network import with_groups
-from workloads.model import BufferSettings, CardClocks, PlacedProgram, ReceiverSettings, RunFile
+from workloads.model import (
+    BufferSettings,
+    CardClocks,
+    PlacedProgram,
+    ReceiverSettings,
+    RunFile,
+    WatchedFlows,
+)
 from workloads.schema import BufferEntry, RecordEntry, RunEntry, validate_run
 
 DIRECTORY = Path(__file__).parent
@@ -89,6 +96,7 @@ def run_of(document: Document, name: str, directory: Path) -> RunFile:
         until_ps=spec.until,
         sample_ps=spec.sample,
         paths_window_ps=_paths_window(spec.record),
+        watched=_watched(spec),
         seed=spec.seed,
         buffer=_buffer(spec.buffer),
         transport=spec.transport,
@@ -171,6 +179,14 @@ def _on_planes(spec: RunEntry) -> bool:
 
 def _paths_window(entry: RecordEntry | None) -> int | None:
     return None if entry is None or entry.paths is None else entry.paths.window
+
+
+def _watched(spec: RunEntry) -> WatchedFlows | None:
+    entry = None if spec.record is None else spec.record.telemetry
+    if entry is None:
+        return None
+    every = spec.sample if entry.every is None else entry.every
+    return WatchedFlows(tuple(dict.fromkeys(entry.flows)), every)
 
 
 def _buffer(entry: BufferEntry | None) -> BufferSettings | None:

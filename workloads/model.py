@@ -290,6 +290,17 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class WatchedFlows:
+    """Flows whose packets' records are kept: SRC>DST (* is any host) or numbers; none named: all.
+
+    `every_ps`: at most one packet of a flow in this time.
+    """
+
+    names: tuple[str, ...]
+    every_ps: int
+
+
+@dataclass(frozen=True)
 class RunFile:
     """A run file, checked. `topology` is at time scale 1; times are picoseconds.
 
@@ -309,6 +320,7 @@ class RunFile:
     until_ps: int | None = None
     sample_ps: int = 10_000_000
     paths_window_ps: int | None = None  # None: which links flows take is not recorded
+    watched: WatchedFlows | None = None  # None: what packets collect on their way is not recorded
     seed: int = 1
     buffer: BufferSettings | None = None
     transport: TransportFields | None = None  # None: open loop

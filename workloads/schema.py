@@ -4,7 +4,8 @@ description: ring AllReduce on a fat tree
 topology: fattree4                     a name, a file, or the topology itself as a mapping
 until: 20ms                            without it: to the end of all messages
 sample: 10us                           how often queues and links are looked at
-record: {paths: {window: 100us}}       what else is kept: which links flows take
+record: {paths: {window: 100us}}       what else is kept: which links flows take, and
+record: {telemetry: {flows: all}}      what their packets collect on their way
 seed: 1
 buffer: {shared: 64MB, alpha: 1/8, headroom: formula, watchdog: 100ms}
 transport: {} takes all defaults (transport_schema.py); without it flows are open loop
@@ -456,15 +457,48 @@ class PathsEntry(Model):
     window: Annotated[Moment, AfterValidator(_positive)] = 100_000_000
 
 
+def _flows_named(value: object) -> object:
+    """Take one flow for a list of one, and `all` for a list of none."""
+    if value == "all":
+        return []
+    if value == []:
+        raise ValueError("name flows, such as ['h1>h4', '*>h3'], or write all")
+    return [value] if isinstance(value, str | int) else value
+
+
+def _flow_name(value: object) -> str:
+    text = str(value)
+    src, _, dst = text.partition(">")
+    if not text.isdecimal() and not (src.strip() and dst.strip()):
+        raise ValueError(f"{text!r} is no flow: write 'SRC>DST' ('*>h3': all to h3) or its number")
+    return text if text.isdecimal() else f"{src.strip()}>{dst.strip()}"
+
+
+class TelemetryEntry(Model):
+    """What flows' packets have collected on their way. `every`: a packet of a flow in this time.
+
+    Without `every` it is the run's `sample`.
+    """
+
+    flows: Annotated[
+        list[Annotated[str, BeforeValidator(_flow_name)]], BeforeValidator(_flows_named)
+    ] = Field(default=[])
+    every: Annotated[Moment, AfterValidator(_positive)] | None = None
+
+
 class RecordEntry(Model):
     """What a run keeps beside what every run does."""
 
     paths: PathsEntry | None = None
+    telemetry: TelemetryEntry | None = None
 
     @model_validator(mode="after")
     def _not_empty(self) -> RecordEntry:
-        if self.paths is None:
-            raise ValueError("say what is recorded: paths: {window: 100us}, or paths: {}")
+        if self.paths is None and self.telemetry is None:
+            raise ValueError(
+                "say what is recorded: paths: {window: 100us}, or paths: {}; "
+                "telemetry: {flows: all, every: 10us}"
+            )
         return self
 
 

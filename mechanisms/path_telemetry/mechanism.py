@@ -7,8 +7,15 @@ from dataclasses import dataclass
 
 from controller.entries import Entry
 from controller.parts import View
-from mechanisms.contract import Mechanism
-from mechanisms.path_telemetry.entries import MOST_HOPS, NAME, PORT_TABLE, USE_TABLE, entries
+from mechanisms.contract import Mechanism, PathRecords
+from mechanisms.path_telemetry.entries import (
+    MOST_HOPS,
+    NAME,
+    PORT_TABLE,
+    USE_TABLE,
+    entries,
+    hop_numbers,
+)
 from mechanisms.path_telemetry.settings import KEY, PATH_TELEMETRY
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark, Severity
@@ -27,6 +34,20 @@ class PathTelemetryMechanism(Mechanism):
     def entries(self, view: View) -> Iterator[Entry]:
         """Yield what ports count and write."""
         return entries(view)
+
+    def path_records(self, topology: Topology) -> PathRecords:
+        """Return which ports records name, and whose packets bring them."""
+        settings = [(each, each.setting(KEY)) for each in topology.classes]
+        found = [(each, s) for each, s in settings if s is not None and s.format == "hops"]
+        places: dict[int, list[tuple[str, int]]] = {}
+        for place, number in hop_numbers(topology).items() if found else ():
+            places.setdefault(number, []).append(place)
+        return PathRecords(
+            {number: of[0] for number, of in places.items() if len(of) == 1},
+            frozenset(dscp for each, _ in found for dscp in each.dscps),
+            frozenset(dscp for each, setting in found if setting.monitor for dscp in each.dscps),
+            f"give its class {KEY}: {{format: hops, monitor: true}}",
+        )
 
     def remarks(self, topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:
         """Yield fabrics whose ports have not enough numbers, and averages over several times."""

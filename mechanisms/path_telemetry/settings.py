@@ -25,11 +25,12 @@ class PathTelemetry:
     """What packets of a class collect: a record of each hop, or how much the path is used.
 
     `round_trip_ps`: over which a line's use is averaged, in fabric picoseconds; None for the
-    longest of the fabric.
+    longest of the fabric. `monitor`: its packets collect whatever their sender's algorithm wants.
     """
 
     format: Format = "hops"
     round_trip_ps: int | None = None
+    monitor: bool = False
 
 
 def _time(value: int) -> int:
@@ -40,15 +41,21 @@ def _time(value: int) -> int:
 
 
 class PathTelemetryEntry(Model):
-    """What a class may say: `hops`, `most-used` or `{format: most-used, round_trip: 20us}`."""
+    """What a class may say: `hops`, `most-used` or a mapping.
+
+    `{format: most-used, round_trip: 20us}`, `{format: hops, monitor: true}`.
+    """
 
     format: Format
     round_trip: Annotated[Duration, AfterValidator(_time)] | None = None
+    monitor: bool = False
 
     @model_validator(mode="after")
     def _of_the_format(self) -> PathTelemetryEntry:
         if self.round_trip is not None and self.format == "hops":
             raise ValueError("round_trip is for the format most-used: hops average nothing")
+        if self.monitor and self.format != "hops":
+            raise ValueError("monitor is for the format hops: a word for the path names no hop")
         return self
 
 
@@ -57,7 +64,9 @@ def _said(value: object) -> object:
 
 
 def _setting(entry: PathTelemetryEntry | None) -> PathTelemetry | None:
-    return None if entry is None else PathTelemetry(entry.format, entry.round_trip)
+    if entry is None:
+        return None
+    return PathTelemetry(entry.format, entry.round_trip, entry.monitor)
 
 
 PATH_TELEMETRY = Setting(

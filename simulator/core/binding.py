@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hostagent.algorithms import pack
 from hostagent.notifications import Heard, HeardCounts, heard_counts, heard_rows
+from simulator.core.collecting import Collecting
 from simulator.core.programs import Programs
 from simulator.core.records import (
     Clock,
@@ -97,6 +98,7 @@ class Engine:
         self._finalizer = weakref.finalize(self, self.lib.sim_destroy, pointer)
         self._switches: dict[int, SwitchCore] = {}  # kept alive as long as the engine uses them
         self.programs = Programs(self.module, pointer)
+        self.collecting = Collecting(self)
         names = (
             "flow_config",
             "stream_config",
@@ -129,7 +131,8 @@ class Engine:
         """Free the engine; neither it nor what it handed out may be used afterwards."""
         self._finalizer()
 
-    def _check(self, status: int) -> int:
+    def check(self, status: int) -> int:
+        """Return a status of C that is no failure. Raises EngineError."""
         if status < 0:
             text = self.ffi.string(self.lib.sim_error(self.pointer)).decode(errors="replace")
             raise EngineError(text or f"status {status}")
@@ -145,33 +148,33 @@ class Engine:
         """Add a core made by `new_core`; return its node."""
         if core.lib is not self.lib:
             raise EngineError("the switch is not of the engine's module: make it with new_core")
-        node = self._check(self.lib.sim_add_switch(self.pointer, core.pointer))
+        node = self.check(self.lib.sim_add_switch(self.pointer, core.pointer))
         self._switches[node] = core
         return node
 
     def touch(self, node: int) -> None:
         """Say that a switch was written to, or its ports set, since the last run."""
-        self._check(self.lib.sim_touch(self.pointer, node))
+        self.check(self.lib.sim_touch(self.pointer, node))
 
     def add_host(self, ports: Sequence[HostPort]) -> int:
         """Add a host with these interfaces; return its node."""
         array = self.ffi.new("struct sim_port_config[]", [asdict(port) for port in ports])
-        return self._check(self.lib.sim_add_host(self.pointer, array, len(ports)))
+        return self.check(self.lib.sim_add_host(self.pointer, array, len(ports)))
 
     def configure_host_port(self, node: int, port: int, config: HostPort) -> None:
         """Change an interface's rate, delay or addresses (those of flows stay)."""
         wanted = self.ffi.new("struct sim_port_config *", asdict(config))
-        self._check(self.lib.sim_configure_host_port(self.pointer, node, port, wanted))
+        self.check(self.lib.sim_configure_host_port(self.pointer, node, port, wanted))
 
     def set_clock(self, node: int, port: int, clock: Clock) -> None:
         """Give an interface's card a clock of its own. Raises EngineError (out of range)."""
         wanted = self.ffi.new("struct sim_clock *", asdict(clock))
-        self._check(self.lib.sim_set_clock(self.pointer, node, port, wanted))
+        self.check(self.lib.sim_set_clock(self.pointer, node, port, wanted))
 
     def set_receiver(self, node: int, port: int, receiver: Receiver) -> None:
         """Let a host take what arrives only so fast. Raises EngineError (thresholds, twice)."""
         wanted = self.ffi.new("struct sim_receiver *", asdict(receiver))
-        self._check(self.lib.sim_set_receiver(self.pointer, node, port, wanted))
+        self.check(self.lib.sim_set_receiver(self.pointer, node, port, wanted))
 
     def receiver_stats(self, node: int, port: int) -> ReceiverStats:
         """Return the counts of an interface with a receiver.
@@ -179,32 +182,32 @@ class Engine:
         Raises EngineError where it has none.
         """
         found = self.ffi.new("struct sim_receiver_stats *")
-        self._check(self.lib.sim_receiver_stats_get(self.pointer, node, port, found))
+        self.check(self.lib.sim_receiver_stats_get(self.pointer, node, port, found))
         return ReceiverStats(*(int(getattr(found, f)) for f in ReceiverStats.__dataclass_fields__))
 
     def add_link(self, node_a: int, port_a: int, node_b: int, port_b: int) -> int:
         """Join two ends; return the link's number."""
-        return self._check(self.lib.sim_add_link(self.pointer, node_a, port_a, node_b, port_b))
+        return self.check(self.lib.sim_add_link(self.pointer, node_a, port_a, node_b, port_b))
 
     def set_link(self, link: int, up: bool) -> None:
         """Take a link down, which loses what is on it, or up."""
-        self._check(self.lib.sim_set_link(self.pointer, link, int(up)))
+        self.check(self.lib.sim_set_link(self.pointer, link, int(up)))
 
     def drain(self, node: int, port: int, on: bool) -> None:
         """Let queue pairs over planes send nothing new by a host's interface, or let them again.
 
         Raises EngineError where there is no such interface.
         """
-        self._check(self.lib.sim_drain(self.pointer, node, port, int(on)))
+        self.check(self.lib.sim_drain(self.pointer, node, port, int(on)))
 
     def set_node(self, node: int, alive: bool) -> None:
         """Kill a node, or bring it back with empty queues."""
-        self._check(self.lib.sim_set_node(self.pointer, node, int(alive)))
+        self.check(self.lib.sim_set_node(self.pointer, node, int(alive)))
 
     def impair_host_port(self, node: int, port: int, impair: PortImpair) -> None:
         """Set the impairments of frames that a host's interface sends."""
         wanted = self.ffi.new("struct ws_port_impair *", asdict(impair))
-        self._check(self.lib.sim_impair_host_port(self.pointer, node, port, wanted))
+        self.check(self.lib.sim_impair_host_port(self.pointer, node, port, wanted))
 
     # --- traffic ---------------------------------------------------------------------------------
 
@@ -232,14 +235,14 @@ class Engine:
             row.cnp_interval_ns = transport.cnp_interval_ns
             row.cc = pack(self.ffi, transport.congestion_control)[0]
             row.planes, row.link_delay_ps = vars(transport.planes), transport.link_delay_ps
-        return self._check(self.lib.sim_add_transports(self.pointer, array, len(transports)))
+        return self.check(self.lib.sim_add_transports(self.pointer, array, len(transports)))
 
     def add_flows(self, rows: Rows) -> int:
         """Add flows (`flow_dtype`); return the first one's number."""
         if not len(rows):
-            return int(self._check(0))
+            return int(self.check(0))
         array, n, _keep = self._array(rows, "flow_config")
-        return self._check(self.lib.sim_add_flows(self.pointer, array, n))
+        return self.check(self.lib.sim_add_flows(self.pointer, array, n))
 
     def set_source_port(self, flow: int, port: int) -> None:
         """Let a flow's data have another UDP source port from `now` on, also while it is sent.
@@ -248,7 +251,7 @@ class Engine:
         """
         if not 1 <= port <= 0xFFFF:
             raise EngineError(f"flow {flow}: a source port is from 1 to 65535, not {port}")
-        self._check(self.lib.sim_set_source_port(self.pointer, flow, port))
+        self.check(self.lib.sim_set_source_port(self.pointer, flow, port))
 
     def stripe_flows(self, rows: Rows) -> None:
         """Let flows that follow each other carry messages together (`stripes_dtype`).
@@ -257,14 +260,14 @@ class Engine:
         """
         if len(rows):
             array, n, _keep = self._array(rows, "stripes")
-            self._check(self.lib.sim_stripe_flows(self.pointer, array, n))
+            self.check(self.lib.sim_stripe_flows(self.pointer, array, n))
 
     def add_streams(self, rows: Rows) -> int:
         """Add streams (`stream_dtype`); return the first one's number."""
         if not len(rows):
-            return int(self._check(0))
+            return int(self.check(0))
         array, n, _keep = self._array(rows, "stream_config")
-        return self._check(self.lib.sim_add_streams(self.pointer, array, n))
+        return self.check(self.lib.sim_add_streams(self.pointer, array, n))
 
     def add_messages(
         self,
@@ -280,7 +283,7 @@ class Engine:
         `hold`: they begin with `start_messages`, as what collectives wait for must.
         """
         if not len(rows):
-            return int(self._check(0))
+            return int(self.check(0))
         if len(first) != len(rows) + 1:
             raise EngineError(f"{len(rows)} messages need {len(rows) + 1} offsets")
         array, n, _keep = self._array(rows, "message")
@@ -292,7 +295,7 @@ class Engine:
             targets = np.zeros(1, dtype=np.uint32)
         add = self.lib.sim_hold_messages if hold else self.lib.sim_add_messages
         return int(
-            self._check(
+            self.check(
                 add(
                     self.pointer,
                     array,
@@ -305,7 +308,7 @@ class Engine:
 
     def start_messages(self) -> None:
         """Let messages begin that were held. Raises EngineError."""
-        self._check(self.lib.sim_start_messages(self.pointer))
+        self.check(self.lib.sim_start_messages(self.pointer))
 
     def add_pattern(
         self, pattern: Pattern, flows: NDArray[np.integer[Any]], ideal_ps: NDArray[np.int64]
@@ -320,7 +323,7 @@ class Engine:
         wanted = (each, 2 * each) if pattern.kind == self.lib.SIM_RING else (each * pattern.steps,)
         if len(flows) != wanted[0] or ideal_ps.size != wanted[-1]:
             raise EngineError(f"a pattern of {wanted[0]} flows got {len(flows)}")
-        return self._check(
+        return self.check(
             self.lib.sim_add_pattern(
                 self.pointer,
                 config,
@@ -341,7 +344,7 @@ class Engine:
         wait until it has sent and received all.
         """
         behind = [np.zeros(0), *after, np.zeros(1)]  # no buffer is empty
-        return self._check(
+        return self.check(
             self.lib.sim_add_collective(
                 self.pointer,
                 pattern,
@@ -361,7 +364,7 @@ class Engine:
             row.node, row.port, row.at = frame.node, frame.port, frame.at
             row.length, row.data = len(frame.data), keep[-1]
             row.tail_length, row.tail_seed = frame.tail_length, frame.tail_seed
-        self._check(self.lib.sim_add_script(self.pointer, rows, len(packets)))
+        self.check(self.lib.sim_add_script(self.pointer, rows, len(packets)))
 
     def add_ticker(self, ticker: Ticker) -> int:
         """Let the same packet come into a switch at a period; return the ticker's number.
@@ -376,7 +379,7 @@ class Engine:
         except OverflowError:
             raise EngineError("a ticker's times are less than 2^63 ps") from None
         row.length, row.data = len(ticker.packet), packet
-        return self._check(self.lib.sim_add_ticker(self.pointer, row))
+        return self.check(self.lib.sim_add_ticker(self.pointer, row))
 
     def ticker_stats(self, number: int) -> TickerStats:
         """Return the counts of a ticker. Raises EngineError where there is none."""
@@ -396,7 +399,7 @@ class Engine:
         stop = self.lib.sim_run(self.pointer, until, budget, int(to_the_end))
         if stop == self.lib.SIM_FAILED:
             self.programs.raise_failure()
-            self._check(self.lib.SIM_ENOMEM)
+            self.check(self.lib.SIM_ENOMEM)
         return Stop(stop)
 
     @property
@@ -429,7 +432,7 @@ class Engine:
         rows = np.zeros(n, dtype=self.flow_stats_dtype)
         if n:
             array = self.ffi.from_buffer("struct sim_flow_stats[]", rows.view(np.uint8))
-            self._check(self.lib.sim_flow_stats_get(self.pointer, first, n, array))
+            self.check(self.lib.sim_flow_stats_get(self.pointer, first, n, array))
         return rows
 
     def transport_stats(self, first: int, n: int) -> Rows:
@@ -437,7 +440,7 @@ class Engine:
         rows = np.zeros(n, dtype=self.dtype("transport_stats"))
         if n:
             array = self.ffi.from_buffer("struct sim_transport_stats[]", rows.view(np.uint8))
-            self._check(self.lib.sim_transport_stats_get(self.pointer, first, n, array))
+            self.check(self.lib.sim_transport_stats_get(self.pointer, first, n, array))
         return rows
 
     def plane_rows(self) -> Rows:
@@ -461,7 +464,7 @@ class Engine:
     def collective_stats(self, first: int, n: int) -> list[CollectiveStats]:
         """Return what is known of collectives `first` .. Raises EngineError."""
         rows = self.ffi.new("struct sim_collective_stats[]", max(1, n))
-        self._check(self.lib.sim_collective_stats_get(self.pointer, first, n, rows))
+        self.check(self.lib.sim_collective_stats_get(self.pointer, first, n, rows))
 
         def total(known: Any) -> Sum:
             return Sum((int(known.high) << 32) + int(known.low), int(known.most))
@@ -484,14 +487,14 @@ class Engine:
         array = self.ffi.from_buffer("struct sim_spread_row[]", rows.view(np.uint8))
         which = self.lib.SIM_SLOWDOWN if slowdown else self.lib.SIM_COMPLETION
         found = self.lib.sim_collective_spread_get(self.pointer, number, which, array)
-        return rows[: self._check(found)].copy()
+        return rows[: self.check(found)].copy()
 
     def flow_messages(self, first: int, n: int) -> Rows:
         """Return what collectives' messages of flows `first` .. have done: sim_flow_messages."""
         rows = np.zeros(n, dtype=self.dtype("flow_messages"))
         if n:
             array = self.ffi.from_buffer("struct sim_flow_messages[]", rows.view(np.uint8))
-            self._check(self.lib.sim_flow_messages_get(self.pointer, first, n, array))
+            self.check(self.lib.sim_flow_messages_get(self.pointer, first, n, array))
         return rows
 
     def message_times(self, first: int, n: int) -> Rows:
@@ -499,13 +502,13 @@ class Engine:
         rows = np.zeros(n, dtype=self.message_times_dtype)
         if n:
             array = self.ffi.from_buffer("struct sim_message_times[]", rows.view(np.uint8))
-            self._check(self.lib.sim_message_times_get(self.pointer, first, n, array))
+            self.check(self.lib.sim_message_times_get(self.pointer, first, n, array))
         return rows
 
     def host_port_stats(self, node: int, port: int) -> HostPortStats:
         """Return the counts of a host's interface."""
         found = self.ffi.new("struct sim_host_port_stats *")
-        self._check(self.lib.sim_host_port_stats_get(self.pointer, node, port, found))
+        self.check(self.lib.sim_host_port_stats_get(self.pointer, node, port, found))
         names = [name for name in HostPortStats.__dataclass_fields__ if name != "paused_ps"]
         values = {name: int(getattr(found, name)) for name in names}
         return HostPortStats(**values, paused_ps=tuple(found.paused_ps))
@@ -513,7 +516,7 @@ class Engine:
     def sample(self, interval_ps: int, start_ps: int | None = None) -> None:
         """Sample queues, links and flows from `start_ps` on (None: now + interval); 0 ends it."""
         start = self.now + interval_ps if start_ps is None else start_ps
-        self._check(self.lib.sim_sample(self.pointer, start, interval_ps))
+        self.check(self.lib.sim_sample(self.pointer, start, interval_ps))
 
     def sample_rest(self) -> None:
         """Sample what has happened since the last sample: for the end of a run, between two."""
@@ -521,17 +524,18 @@ class Engine:
 
     def take_queue_samples(self) -> Rows:
         """Return the rows of struct sim_queue_sample since the last call, at most 65 536."""
-        return self._samples("queue")
+        return self.samples("queue")
 
     def take_link_samples(self) -> Rows:
         """Return the rows of struct sim_link_sample since the last call, at most 65 536."""
-        return self._samples("link")
+        return self.samples("link")
 
     def take_flow_samples(self) -> Rows:
         """Return the rows of struct sim_flow_sample since the last call, at most 65 536."""
-        return self._samples("flow")
+        return self.samples("flow")
 
-    def _samples(self, kind: str) -> Rows:
+    def samples(self, kind: str) -> Rows:
+        """Return the rows of struct sim_KIND_sample since the last call, at most 65 536."""
         rows = np.zeros(_BATCH, dtype=self.dtype(f"{kind}_sample"))
         array = self.ffi.from_buffer(f"struct sim_{kind}_sample[]", rows.view(np.uint8))
         n = getattr(self.lib, f"sim_take_{kind}_samples")(self.pointer, array, _BATCH)
@@ -542,7 +546,7 @@ class Engine:
 
         A run in which paths and gaps have more rows than `most_rows` ends in an EngineError.
         """
-        self._check(self.lib.sim_record_paths(self.pointer, most_rows))
+        self.check(self.lib.sim_record_paths(self.pointer, most_rows))
 
     def path_rows(self) -> Rows:
         """Return the rows of struct sim_path_row by flow, link and direction.
@@ -576,7 +580,7 @@ class Engine:
         rows = np.zeros(n, dtype=self.dtype("flow_order"))
         if n:
             array = self.ffi.from_buffer("struct sim_flow_order[]", rows.view(np.uint8))
-            self._check(self.lib.sim_flow_orders_get(self.pointer, first, n, array))
+            self.check(self.lib.sim_flow_orders_get(self.pointer, first, n, array))
         return rows
 
     def notifications(self, node: int, port: int) -> list[Heard]:
@@ -596,7 +600,7 @@ class Engine:
 
     def tap(self, node: int, port: int, capacity: int = 65536) -> None:
         """Copy what a port sends and receives, up to `capacity` frames until taken; 0 ends it."""
-        self._check(self.lib.sim_tap(self.pointer, node, port, capacity))
+        self.check(self.lib.sim_tap(self.pointer, node, port, capacity))
 
     def take_tapped(self) -> list[Tapped]:
         """Return the frames of all taps since the last call.

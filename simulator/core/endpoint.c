@@ -217,6 +217,25 @@ int endpoint_set_port(struct sim *s, const struct flow *flow, uint16_t udp_port)
     return SIM_OK;
 }
 
+int sim_collect(sim *s, uint32_t number)
+{
+    if (number >= s->n_flows || !s->flows[number]->config.transport)
+        return sim_fail(s, SIM_ENOENT, "flow %u: only cards collect, and it has no transport", number);
+    const struct flow *flow = s->flows[number];
+    struct rnic *card = source_of(s, flow)->card;
+    if (is_read(flow))
+        return sim_fail(s, SIM_EINVAL, "flow %u: the responses of READs collect nothing", number);
+    if (rnic_collect(card, qpn_of(flow), 1))
+        return sim_fail(s, SIM_EINVAL, "flow %u: %s", number, rnic_error(card));
+    return SIM_OK;
+}
+
+int sim_collects(sim *s, uint32_t number)
+{
+    const struct flow *flow = number < s->n_flows ? s->flows[number] : NULL;
+    return flow && flow->config.transport && !is_read(flow) && rnic_collects(source_of(s, flow)->card, qpn_of(flow));
+}
+
 static __attribute__((noinline)) uint64_t paused_beyond(const struct sim *s, const struct flow *flow, const struct nic *first)
 {
     uint64_t paused = 0;
@@ -477,6 +496,8 @@ void endpoint_receive(struct sim *s, struct nic *nic, struct flow *flow, const s
     }
     if (data) {
         struct sim_flow_stats *stats = &flow->stats;
+        if (!plain && __builtin_expect(s->hops != NULL, 0))
+            hops_arrived(s, flow, flight);
         if (stats->first_received < 0)
             stats->first_received = s->now;
         stats->last_received = s->now;

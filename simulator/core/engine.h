@@ -365,6 +365,7 @@ struct sim {
 
     struct sim_totals totals;
     struct paths *paths;     /* which links flows take; NULL: not recorded */
+    struct hop_records *hops; /* what packets collected on their way; NULL: not recorded */
     struct tickers *tickers; /* NULL: there are none */
     ws_time tickers_next;    /* the first tick; WS_NEVER: none */
     uint32_t *switches;    /* their nodes */
@@ -487,6 +488,11 @@ void paths_sent(struct sim *s, const struct lane *lane, const struct flight *fli
 void paths_arrived(struct sim *s, uint32_t node, const struct flight *flight);
 void paths_free(struct sim *s);
 
+/* --- path_telemetry_records.c: what packets collect on their way ----------------------------------------- */
+/* A card takes a flow's data that has collected. Only where s->hops is there. */
+void hops_arrived(struct sim *s, const struct flow *flow, const struct flight *flight);
+void hops_free(struct sim *s);
+
 /* --- clock.c: a card's own time ------------------------------------------------------------------------- */
 /* The time that `frame` bytes take on a wire of that rate. */
 ws_time slot_of(uint64_t rate_bps, uint32_t frame);
@@ -560,6 +566,8 @@ void collectives_free(struct sim *s);
 /* --- observe.c ---------------------------------------------------------------------------------------- */
 void sample_now(struct sim *s);
 void flow_dirty(struct sim *s, struct flow *flow, uint32_t number);
+void *sample_row(struct sim *s, struct rows *rows, size_t size); /* one more; NULL: no memory, which ends the run */
+size_t sample_take(struct rows *rows, void *out, size_t max, size_t size);
 void tap_frame(struct sim *s, uint32_t tap, ws_time at, int sent, const uint8_t *data, uint32_t length, uint32_t tail,
                uint64_t tail_seed);
 void observe_free(struct sim *s);

@@ -106,6 +106,7 @@ void sim_destroy(sim *s)
     collectives_free(s);
     tickers_free(s);
     paths_free(s);
+    hops_free(s);
     free(s->punts);
     free(s->switches);
     free(s->switch_next);

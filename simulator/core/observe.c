@@ -79,7 +79,7 @@ int sim_sample(sim *s, ws_time start_ps, ws_time interval_ps)
     return SIM_OK;
 }
 
-static void *row(struct sim *s, struct rows *rows, size_t size)
+void *sample_row(struct sim *s, struct rows *rows, size_t size)
 {
     if (!room(&rows->data, rows->n, &rows->capacity, size))
         return sim_short(s, "samples"), NULL;
@@ -93,7 +93,7 @@ static void sample_switch(struct sim *s, uint32_t number)
         struct ws_depth waiting[WS_PRIORITIES_MAX];
         const uint32_t n = ws_depths_get(node->sw, p, waiting);
         for (uint32_t i = 0; i < n; i++) {
-            struct sim_queue_sample *at = row(s, &s->queue_rows, sizeof *at);
+            struct sim_queue_sample *at = sample_row(s, &s->queue_rows, sizeof *at);
             if (at)
                 *at = (struct sim_queue_sample){.at = s->now, .node = number, .port = p, .queue = waiting[i].queue,
                                                 .packets = waiting[i].packets, .bytes = waiting[i].bytes,
@@ -106,7 +106,7 @@ static void sample_lane(struct sim *s, struct lane *lane)
 {
     if (lane->packets == lane->sampled_packets)
         return;
-    struct sim_link_sample *at = row(s, &s->link_rows, sizeof *at);
+    struct sim_link_sample *at = sample_row(s, &s->link_rows, sizeof *at);
     if (!at)
         return;
     *at = (struct sim_link_sample){.at = s->now, .link = lane->link, .direction = lane->direction,
@@ -139,7 +139,7 @@ void sample_now(struct sim *s)
             sample_lane(s, &s->links[i]->lanes[d]);
     while (s->dirty_head != NONE) {
         struct flow *flow = s->flows[s->dirty_head];
-        struct sim_flow_sample *at = row(s, &s->flow_rows, sizeof *at);
+        struct sim_flow_sample *at = sample_row(s, &s->flow_rows, sizeof *at);
         endpoint_refresh(s, flow);
         if (at)
             *at = (struct sim_flow_sample){.at = s->now, .flow = s->dirty_head,
@@ -159,7 +159,7 @@ void sim_sample_rest(sim *s)
         sample_now(s);
 }
 
-static size_t take(struct rows *rows, void *out, size_t max, size_t size)
+size_t sample_take(struct rows *rows, void *out, size_t max, size_t size)
 {
     size_t n = rows->n - rows->taken < max ? rows->n - rows->taken : max;
     if (n)
@@ -172,15 +172,15 @@ static size_t take(struct rows *rows, void *out, size_t max, size_t size)
 
 size_t sim_take_queue_samples(sim *s, struct sim_queue_sample *rows, size_t max)
 {
-    return take(&s->queue_rows, rows, max, sizeof *rows);
+    return sample_take(&s->queue_rows, rows, max, sizeof *rows);
 }
 size_t sim_take_link_samples(sim *s, struct sim_link_sample *rows, size_t max)
 {
-    return take(&s->link_rows, rows, max, sizeof *rows);
+    return sample_take(&s->link_rows, rows, max, sizeof *rows);
 }
 size_t sim_take_flow_samples(sim *s, struct sim_flow_sample *rows, size_t max)
 {
-    return take(&s->flow_rows, rows, max, sizeof *rows);
+    return sample_take(&s->flow_rows, rows, max, sizeof *rows);
 }
 
 /* --- taps ------------------------------------------------------------------------------------------ */

@@ -362,6 +362,25 @@ int64_t sim_gap_rows(const sim *s, struct sim_gap_row *rows, size_t max);
 struct sim_flow_order { uint64_t arrived, reordered, most_behind; }; /* packets; with a PSN below one that came before, and how far below the highest at most */
 int sim_flow_orders_get(sim *s, uint32_t first, uint32_t n, struct sim_flow_order *rows);
 
+/* Data of a flow with a transport collects what switches write into it, whatever its congestion control wants (rnic_collect). */
+int sim_collect(sim *s, uint32_t flow);
+int sim_collects(sim *s, uint32_t flow); /* 1: it does, because of the one or the other */
+/* From now on: of each of these flows at most one packet in `every_ps` that has collected records of hops, as it arrives, a row a hop. The
+ * fabric's time, in which switches write, runs at 1 / `time_scale` of virtual time. Once, after flows were added. */
+int sim_record_hops(sim *s, const uint32_t *flows, uint32_t n, ws_time every_ps, uint32_t time_scale);
+struct sim_hop_sample {
+    ws_time at, sent;        /* the packet's last bit arrived, its first one left; sent -1: a switch has written the packet out */
+    uint32_t flow;
+    uint32_t place, places;  /* which hop of how many, from 0 at the sender; of more than SIM_HOPS those next to the receiver */
+    uint32_t hop;            /* the number of the port in the fabric */
+    ws_time latency;         /* from the queue of the hop before until out of this one's; of place 0 since `sent`. -1: not known */
+    uint64_t queue_bytes;    /* what waited behind the packet, in steps of 512; the most a record says: that much or more */
+    uint64_t used_bytes;     /* what the line has carried between two of the flow's packets that left by this port, */
+    ws_time used_ps;         /* the last one being this, and the first the one of the row before; 0: not known */
+};
+enum { SIM_HOPS = 32 };
+size_t sim_take_hop_samples(sim *s, struct sim_hop_sample *rows, size_t max);
+
 /* Copies of what a port receives and sends, as many as fit in `capacity` until taken; more are counted as missed. */
 int sim_tap(sim *s, uint32_t node, uint32_t port, size_t capacity); /* 0: no more */
 struct sim_tapped { ws_time at; uint32_t node, port, sent, length, tail_length, pad_; uint64_t tail_seed; const uint8_t *data; };

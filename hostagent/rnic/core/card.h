@@ -358,6 +358,7 @@ struct qp {
 
     struct feedback *feedback;       /* if it `wants` anything */
     struct cc_telemetry *collected;  /* what the last packet brought that had collected telemetry; NULL: none has come */
+    struct rnic_path *path_seen;     /* what records of hops said of its packets' path; NULL: none has come, or header-only */
 
     struct sender_paths *sender;     /* it chooses its paths; NULL: it does not */
 
@@ -382,7 +383,11 @@ struct qp {
 };
 
 enum { PLANE_TIMES = 256 };          /* packets of a plane whose time is remembered */
-enum { WAITS_FOR_WINDOW = 0x80 };    /* of qp.wants: in the pace heap until its window opens by time alone */
+/* Of qp.wants. */
+enum {
+    WAITS_FOR_WINDOW = 0x80,         /* in the pace heap until its window opens by time alone */
+    COLLECTS = 0x40,                 /* rnic_collect: data collects telemetry, whatever its algorithm wants */
+};
 
 /* Of a queue pair that chooses its paths. */
 struct sender_paths {
@@ -618,6 +623,7 @@ void feedback_heard(struct qp *qp);                              /* it has been 
 void feedback_acked(struct qp *qp, struct cc_event acked, uint64_t first);
 void feedback_collect(struct qp *qp);                            /* a packet for the responder has brought telemetry */
 void feedback_return(struct qp *qp, struct rnic_packet *packet); /* which goes back with this acknowledgement */
+void path_seen_take(struct qp *qp);                              /* whole packets: what `collected` says of their path */
 
 /* --- requests.c, requester.c --------------------------------------------------------------------- */
 int requester_wants(struct qp *qp);

@@ -31,6 +31,28 @@ int feedback_begin(struct qp *qp)
     return own->sent != NULL;
 }
 
+int rnic_collect(rnic *r, uint32_t qpn, int on)
+{
+    struct qp *qp = qp_find(r, qpn);
+    if (!qp)
+        return card_fail(r, RNIC_ENOENT, "there is no queue pair %u", qpn);
+    if (on && qp->planes)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: over planes packets collect no telemetry", qpn);
+    if (on && !qp->feedback) {
+        if (!(qp->feedback = calloc(1, sizeof *qp->feedback)))
+            return card_fail(r, RNIC_ENOMEM, "no memory for a queue pair's feedback");
+        qp->feedback->probe_at = RNIC_NEVER;
+    }
+    qp->wants = (uint8_t)(on ? qp->wants | COLLECTS : qp->wants & ~COLLECTS);
+    return RNIC_OK;
+}
+
+int rnic_collects(const rnic *r, uint32_t qpn)
+{
+    const struct qp *qp = qp_find(r, qpn);
+    return qp && qp->wants & (CC_TELEMETRY | COLLECTS);
+}
+
 void feedback_end(struct qp *qp)
 {
     if (qp->feedback && qp->config.slot_is_ours)
@@ -200,7 +222,7 @@ void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_pack
     /* A window may shrink below what is out: were that not acknowledged at once, only the time-out would go on. */
     if (qp->wants & CC_WINDOW)
         packet->header[ETHERNET + IPV4 + UDP + 8] |= 0x80;
-    if (qp->wants & CC_TELEMETRY)
+    if (qp->wants & (CC_TELEMETRY | COLLECTS))
         packet_shim(packet, WEFT_TELEMETRY_COLLECTS, NULL);
     if (__builtin_expect(!own, 0)) {
         plane_window_sent(&qp->planes[qp->path % qp->ways->n], packet->payload_length);
@@ -241,7 +263,7 @@ void feedback_acked(struct qp *qp, struct cc_event acked, uint64_t first)
 void feedback_heard(struct qp *qp)
 {
     struct feedback *own = qp->feedback;
-    if (!own->said && qp->config.slot_is_ours)
+    if (!own->said && qp->config.slot_is_ours && qp->wants & ~COLLECTS)
         feedback_acked(qp, (struct cc_event){.kind = CC_ACKED}, qp->una);
     if (qp->una > own->una && own->sent && qp->wants & CC_WINDOW)
         probe_answered(qp);
@@ -261,6 +283,8 @@ void feedback_collect(struct qp *qp)
         return;
     *qp->collected = qp->card->telemetry;
     qp->telemetry_due = 1;
+    if (qp->card->config.whole)
+        path_seen_take(qp);
 }
 
 void feedback_return(struct qp *qp, struct rnic_packet *packet)

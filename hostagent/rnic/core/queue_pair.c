@@ -24,6 +24,7 @@ void qp_free(struct qp *qp)
     free(qp->early_bytes);
     free(qp->responded);
     free(qp->collected);
+    free(qp->path_seen);
     feedback_end(qp);
     planes_free(qp);
     free(qp->migration);

@@ -177,6 +177,11 @@ int rnic_connect_ways(rnic *r, uint32_t qpn, const struct rnic_address *peers, u
 int rnic_set_udp_port(rnic *r, uint32_t qpn, uint16_t udp_port);
 int rnic_remove_qp(rnic *r, uint32_t qpn); /* its work is dropped without events */
 
+/* Its data (SENDs and WRITEs) collects telemetry from now on, whatever its congestion control wants, or does as that says. The receiver returns it
+ * with acknowledgements all the same. RNIC_EINVAL: it shares its load over planes. */
+int rnic_collect(rnic *r, uint32_t qpn, int on);
+int rnic_collects(const rnic *r, uint32_t qpn); /* 1: it does, because of the one or the other */
+
 /* --- work ------------------------------------------------------------------------------------ */
 
 enum rnic_operation { RNIC_SEND = 0, RNIC_SEND_IMM = 1, RNIC_WRITE = 2, RNIC_WRITE_IMM = 3, RNIC_READ = 4 };
@@ -403,6 +408,28 @@ struct rnic_notification_counts {
     uint64_t lost;           /* no memory to keep it */
 };
 void rnic_notification_counts_get(const rnic *r, struct rnic_notification_counts *counts);
+
+/* One hop of the path by which a queue pair's packets come: what switches wrote into them. Times are the fabric's. */
+enum { RNIC_HOPS = 5 };
+struct rnic_hop {
+    uint32_t hop;            /* the number of the port in the fabric by which they left the switch */
+    uint32_t queue_bytes;    /* the last one's: what waited behind it in its queue, in steps of 512 */
+    uint32_t latency_ns;     /* the last one's: since it left the queue of the hop before; 0 at the first row */
+    uint32_t pad_;
+    uint64_t rate_bps;       /* of the port's line */
+    uint64_t packets;        /* whose record of this hop has come since it stands in this place of the path; sums are over these */
+    uint64_t queue_sum, latency_sum_ns;
+};
+struct rnic_path {
+    uint32_t hops;           /* rows, from the sender's side on */
+    uint32_t written;        /* how many switches have written; of more than RNIC_HOPS those next to the receiver are here */
+    uint64_t packets;        /* with records, in all */
+    uint64_t changes;        /* how often a packet came by another path than the one before */
+    rnic_time at;            /* the last one */
+    struct rnic_hop rows[RNIC_HOPS];
+};
+/* At the receiver, of whole packets. RNIC_ENOENT: there is no such queue pair, or none of its packets has brought a record. */
+int rnic_path_get(const rnic *r, uint32_t qpn, struct rnic_path *path);
 
 enum rnic_qp_state { RNIC_RESET = 0, RNIC_READY = 1, RNIC_ERROR = 2 };
 struct rnic_qp_stats {
