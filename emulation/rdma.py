@@ -13,10 +13,13 @@ from typing import Any
 
 from emulation.endpoints import Place
 from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused, join
+from hostagent.rnic.planes import PlaneUse
+from mechanisms.registry import path_records
 from topologies import Topology
 from topologies.model import Interface
 from workloads.path_choice import path_request
 from workloads.planes import plane_request
+from workloads.schema import ROCE_DSCP
 from workloads.senders import of_planes
 from workloads.several import links_of, span
 from workloads.transport import transport_for
@@ -190,6 +193,8 @@ def _at(topology: Topology, interface: Interface, number: int, work: Work) -> di
         "planes": plane_request(transport.planes, topology.time_scale),
         "congestion_control": transport.fields(topology.time_scale),
         "cnp_interval_ns": transport.cnp_interval_ns(topology.time_scale),
+        "collects": ROCE_DSCP in path_records(topology).always
+        and transport.planes.use is not PlaneUse.SHARED,
     }
 
 

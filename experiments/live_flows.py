@@ -19,6 +19,8 @@ from emulation.endpoints import Place
 from emulation.errors import EmulationError
 from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused, join
 from hostagent.rnic.interface import MTUS
+from hostagent.rnic.planes import PlaneUse
+from mechanisms.registry import path_records
 from topologies.model import Interface
 from workloads.dag import OPERATIONS
 from workloads.model import RunFile, Traffic
@@ -61,6 +63,7 @@ class LiveFlow:
 
     `first`: the flow, by number, whose messages it carries with others; its own where it is alone.
     `compared`: a message is one WRITE, and its bytes are looked at where they arrive.
+    `collects`: its packets collect what switches write, whatever its congestion control wants.
     """
 
     source: Interface
@@ -77,6 +80,7 @@ class LiveFlow:
     several: bool = False
     first: int = 0
     compared: bool = False
+    collects: bool = False
 
     @property
     def buffer_bytes(self) -> int:
@@ -103,6 +107,7 @@ def live_flows(run: RunFile, traffic: Traffic, *, compared: bool = False) -> tup
     operations = {number: name for name, number in OPERATIONS.items()}
     rows = traffic.messages.messages
     first = traffic.first_flows().tolist()
+    always = path_records(run.topology).always
     flows = []
     for number, row in enumerate(traffic.flows):
         payload = int(row["payload"])
@@ -131,6 +136,7 @@ def live_flows(run: RunFile, traffic: Traffic, *, compared: bool = False) -> tup
                 several=bool(row["interfaces"] > 1),
                 first=first[number],
                 compared=compared,
+                collects=int(row["dscp"]) in always and transport.planes.use is not PlaneUse.SHARED,
             )
         )
     return tuple(flows)
@@ -327,4 +333,5 @@ def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
         "reorder_us": -(-transport.reorder_ps * scale // 10**6),
         "planes": plane_request(transport.planes, scale),
         "path_choice": path_request(transport.path_choice, scale),
+        "collects": flow.collects,
     }

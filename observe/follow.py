@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from emulation import fabric_record
 from emulation.fabric_record import FabricRecord
+from observe.flow_hops import NOTHING, HopsSeen, hops_seen
 from observe.link_marks import read_marks
 from observe.metrics_reader import FabricReader
 from observe.samples import FabricSample, SwitchRates, rates
@@ -22,7 +23,7 @@ class Moment:
     """A fabric, what its switches counted, and the rates since the look before.
 
     `at`: seconds since the epoch. `rates` is empty at the first look at a run. `read_seconds`: how
-    long reading took.
+    long reading took. `hops`: the paths of flows hop by hop, where packets say.
     """
 
     record: FabricRecord
@@ -30,6 +31,7 @@ class Moment:
     sample: FabricSample
     rates: Mapping[str, SwitchRates]
     read_seconds: float
+    hops: HopsSeen = NOTHING
 
 
 class Follower:
@@ -75,10 +77,11 @@ class Follower:
             reader, record = self._attach()
             started = time.monotonic()
             sample = reader.sample()
-            took = time.monotonic() - started
             before = self._latest  # not another run's: attaching to a new one forgets it
+            hops = hops_seen(record, NOTHING if before is None else before.hops)
+            took = time.monotonic() - started
             changes = rates(before.sample, sample) if before is not None else {}
-            self._latest = Moment(record, time.time(), sample, changes, took)
+            self._latest = Moment(record, time.time(), sample, changes, took, hops)
             return self._latest
 
     def marks(self) -> list[dict[str, Any]]:

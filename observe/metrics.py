@@ -55,6 +55,13 @@ def metrics_page(follower: Follower) -> Page:
     return Page(
         CONTENT_TYPE,
         exposition(
-            Exposed(record.run, record.runtime, record.topology, moment.sample, moment.read_seconds)
+            Exposed(
+                run=record.run,
+                runtime=record.runtime,
+                topology=record.topology,
+                sample=moment.sample,
+                read_seconds=moment.read_seconds,
+                hops=moment.hops.rows,
+            )
         ),
     )

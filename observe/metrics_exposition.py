@@ -6,7 +6,7 @@ the reader to take. Everything is in real time: `weft_time_scale` converts to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
@@ -20,6 +20,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from mechanisms.registry import all_counters
+from observe.flow_hops import HopRow
 from observe.samples import FabricSample, PortSample
 from topologies import Topology
 
@@ -31,13 +32,17 @@ _PORT = ("switch", "port", "peer")
 
 @dataclass(frozen=True)
 class Exposed:
-    """What is scraped: a fabric, what runs it, what its switches counted, how long reading took."""
+    """What is scraped: a fabric, what runs it, what its switches counted, how long reading took.
+
+    `hops`: of flows whose packets bring records of them.
+    """
 
     run: str
     runtime: str
     topology: Topology
     sample: FabricSample
     read_seconds: float
+    hops: Sequence[HopRow] = ()
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,7 @@ def _families(exposed: Exposed | None) -> Iterator[Metric]:
         for port in exposed.topology.ports_of(switch.name)
     }
     yield from _ports(exposed.sample, peers)
+    yield from _hops(exposed.hops)
 
 
 def _facts(exposed: Exposed) -> Iterator[Metric]:
@@ -212,3 +218,33 @@ def _ports(sample: FabricSample, peers: Mapping[tuple[str, int], str]) -> Iterat
             for label, count in port.counters.get(counter.key, {}).items():
                 family.add_metric((*labels, label), count)
         yield family
+
+
+_HOP = ("source", "target", "queue_pair", "hop", "switch", "port")
+
+
+def _hops(rows: Iterable[HopRow]) -> Iterator[Metric]:
+    """Yield sums over packets, whose rates by the rate of packets are means."""
+    packets = CounterMetricFamily(
+        "weft_flow_hop_packets",
+        "Packets whose record of this hop has come to the receiver, since the path is this one.",
+        labels=_HOP,
+    )
+    queued = CounterMetricFamily(
+        "weft_flow_hop_queue_bytes",
+        "Sum, over those packets, of the bytes that waited behind each as it left the queue.",
+        labels=_HOP,
+    )
+    latency = CounterMetricFamily(
+        "weft_flow_hop_latency_seconds",
+        "Sum of the fabric's time since each had left the queue of the hop before.",
+        labels=_HOP,
+    )
+    for row in rows:
+        port = str(row.port) if row.switch else ""
+        labels = (row.source, row.target, str(row.queue_pair), str(row.hop), row.switch, port)
+        packets.add_metric(labels, row.packets)
+        queued.add_metric(labels, row.queue_sum)
+        if row.latency_ns is not None:
+            latency.add_metric(labels, row.latency_sum_ns / _NS_PER_S)
+    yield from (packets, queued, latency)

@@ -2,7 +2,7 @@
 
 Rates are per real second; times `time_scale` they are the fabric's. Loads are shares of the link's
 rate: 1.0 is all of it. null is what the target or its program does not tell; a switch's `plane` is
-null in a fabric that has none.
+null in a fabric that has none. `hops` are there where switches write into packets what these meet.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mechanisms.registry import all_counters
+from observe.flow_hops import row_json
 from observe.follow import Moment
 from observe.samples import PortRates, PortSample, SwitchRates, SwitchSample
 from topologies.planes import planes_of
@@ -37,6 +38,7 @@ def moment_json(moment: Moment) -> Json:
             }
             for name, sample in moment.sample.items()
         },
+        **({"hops": [row_json(row) for row in moment.hops.rows]} if moment.hops.possible else {}),
     }
 
 

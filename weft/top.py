@@ -19,7 +19,7 @@ from observe.interval import interval_seconds
 from observe.moment_json import moment_json
 from observe.samples import PortRates, SwitchRates
 from observe.top_rows import AnyOrder, PortRow, order_name, order_of
-from weft import console
+from weft import console, top_hops
 from weft.command_line import argument, as_json, command, flag, option
 
 PS_PER_S = 1_000_000_000_000
@@ -39,6 +39,7 @@ _FULL = 0.9
       weft top                      all ports, each second, until Ctrl-C
       weft top s1 h3 --sort load    the ports of s1 and those to h3, the busiest first
       weft top --once --json        one reading, for a program
+      sudo weft top --hops h1       flows of h1 hop by hop: queues and latencies on their paths
     """)
 @argument("only", nargs=-1, metavar="[WHERE]...",
           help="switches, hosts or ports (s1:3); default: all")  # fmt: skip
@@ -46,8 +47,11 @@ _FULL = 0.9
 @flag("--once", help="print one reading after one interval and exit")
 @option("--sort", default="name", metavar="SORT",
         help="column to sort the ports by, highest first (default)")  # fmt: skip
+@flag("--hops", help="flows hop by hop, where packets collect what they meet (root)")
 @as_json
-def run(only: tuple[str, ...], interval: str, once: bool, sort: str, as_json: bool) -> int:
+def run(
+    only: tuple[str, ...], interval: str, once: bool, sort: str, hops: bool, as_json: bool
+) -> int:
     """Show rates until Ctrl-C or the end of the run; return the exit code.
 
     Raises NoRunError when nothing runs, UsageError for arguments that don't fit the topology.
@@ -63,11 +67,22 @@ def run(only: tuple[str, ...], interval: str, once: bool, sort: str, as_json: bo
             elif once or not sys.stdout.isatty():
 
                 def show(moment: Moment) -> None:
-                    _print_plain(moment, only, order)
+                    if hops:
+                        _print_hops(moment, only)
+                    else:
+                        _print_plain(moment, only, order)
 
                 ended = _repeat(follower, first, seconds, once, show)
+            elif hops:
+                ended = _live(
+                    follower, first, seconds, lambda moment, _, __: _hops_text(moment, only)
+                )
             else:
-                ended = _live(follower, first, seconds, only, order)
+
+                def draw(moment: Moment, width: int, height: int) -> RenderableType:
+                    return picture(moment, only, order, width, height)
+
+                ended = _live(follower, first, seconds, draw)
         except KeyboardInterrupt:
             return 0
     if ended:
@@ -136,13 +151,46 @@ def switch_lines(moment: Moment, rows: list[PortRow], only: Sequence[str]) -> li
     return lines
 
 
+def _print_hops(moment: Moment, only: Sequence[str]) -> None:
+    rows = top_hops.hop_rows(moment, only)
+    print(f"{time.strftime('%H:%M:%S', time.localtime(moment.at))}  {title(moment)}")
+    if rows:
+        right = top_hops.COLUMNS[top_hops.TEXTS :]
+        console.table(top_hops.COLUMNS, [top_hops.cells(row) for row in rows], right=right)
+    for line in top_hops.notes(moment, rows):
+        print(line)
+    sys.stdout.flush()
+
+
+def _hops_text(moment: Moment, only: Sequence[str]) -> RenderableType:
+    """Return what a terminal shows of hops."""
+    rows = top_hops.hop_rows(moment, only)
+    cells = [top_hops.COLUMNS, *(top_hops.cells(row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    text = Text(no_wrap=True, overflow="crop")
+    text.append(f"{title(moment)}\n", "bold")
+    for number, line in enumerate(cells if rows else []):
+        padded = (
+            f" {cell:<{wide}} " if index < top_hops.TEXTS else f" {cell:>{wide}} "
+            for index, (cell, wide) in enumerate(zip(line, widths, strict=True))
+        )
+        text.append("".join(padded) + "\n", None if number else "bold")
+    for note in top_hops.notes(moment, rows):
+        text.append(f"{note}\n", "red" if moment.hops.problem else None)
+    text.append("latencies are the fabric's; Ctrl-C ends", "dim")
+    return Group(text)
+
+
 def _live(
-    follower: Follower, first: Moment, interval: float, only: Sequence[str], order: AnyOrder
+    follower: Follower,
+    first: Moment,
+    interval: float,
+    draw: Callable[[Moment, int, int], RenderableType],
 ) -> str:
     """Show the table in place on a terminal."""
     screen = console.screen()
     with Live(
-        picture(first, only, order, screen.width, screen.height),
+        draw(first, screen.width, screen.height),
         console=screen,
         auto_refresh=False,
         screen=True,
@@ -150,7 +198,7 @@ def _live(
     ) as live:
 
         def show(moment: Moment) -> None:
-            live.update(picture(moment, only, order, screen.width, screen.height), refresh=True)
+            live.update(draw(moment, screen.width, screen.height), refresh=True)
 
         return _repeat(follower, first, interval, False, show)
 

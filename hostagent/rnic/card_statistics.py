@@ -64,6 +64,34 @@ class QueuePairStats:
     rate_bps: int
 
 
+@dataclass(frozen=True)
+class SeenHop:
+    """struct rnic_hop: a hop of the path by which packets come. Times are the fabric's.
+
+    `packets`, `queue_sum`, `latency_sum_ns`: since this hop stands in its place of the path.
+    """
+
+    hop: int
+    queue_bytes: int
+    latency_ns: int
+    rate_bps: int
+    packets: int
+    queue_sum: int
+    latency_sum_ns: int
+
+
+@dataclass(frozen=True)
+class SeenPath:
+    """struct rnic_path: `hops` from the sender's side on; `written`: by how many switches."""
+
+    hops: tuple[SeenHop, ...]
+    written: int
+    packets: int
+    changes: int
+    at: int
+
+
+_HOP_FIELDS = [field.name for field in fields(SeenHop)]
 _CARD_FIELDS = [field.name for field in fields(CardStats)]
 _PAIR_FIELDS = [field.name for field in fields(QueuePairStats) if field.type == "int"]
 _PLANE_FIELDS = [field.name for field in fields(PlaneStats) if field.type == "int"]
@@ -99,6 +127,12 @@ def migration_stats_of(row: Any) -> MigrationStats:
         switching=bool(row.switching),
         **_counted(row, _MIGRATION_FIELDS),
     )
+
+
+def seen_path_of(row: Any) -> SeenPath:
+    """Return a struct rnic_path as Python has it."""
+    hops = tuple(SeenHop(**_counted(row.rows[i], _HOP_FIELDS)) for i in range(row.hops))
+    return SeenPath(hops, **_counted(row, ["written", "packets", "changes", "at"]))
 
 
 def _counted(row: Any, names: list[str]) -> dict[str, int]:

@@ -178,6 +178,7 @@ class Connection:
         interfaces: str = "one",
         path_choice: dict[str, Any] | None = None,
         planes: dict[str, int] | None = None,
+        collects: bool = False,
     ) -> dict[str, Any]:
         if repeat not in _REPEATS:
             raise RequestError(f"no retransmission {repeat!r}: {', '.join(_REPEATS)}")
@@ -225,6 +226,7 @@ class Connection:
                     buffer_bytes=buffer_bytes,
                     congestion_control=congestion_control,
                     udp_port=None if udp_port is None else udp_port + number * max(1, udp_ports),
+                    collects=bool(collects),
                 )
                 self.pairs[pair.qpn] = {}
                 several = {"ways": ways} if len(ways) > 1 else {}

@@ -17,9 +17,11 @@ from hostagent.pinned_maps import PinnedMaps, Plane
 from hostagent.rnic.card_records import Access, CardError, QueuePairConfig, Status
 from hostagent.rnic.card_statistics import (
     QueuePairStats,
+    SeenPath,
     migration_stats_of,
     pair_stats_of,
     plane_stats_of,
+    seen_path_of,
 )
 from hostagent.rnic.endpoint_loop import EndpointLoop
 from hostagent.rnic.endpoint_records import (
@@ -45,6 +47,7 @@ class OpenPair:
     memory: mmap.mmap
     base: Any
     bytes: int
+    collects: bool = False
     connected: bool = False
     ways: tuple[tuple[int, int], ...] = ()
     """own and the peer's address, of each interface"""
@@ -86,10 +89,13 @@ class EndpointPairs(EndpointLoop):
         buffer_bytes: int,
         congestion_control: Parameters | None = None,
         udp_port: int | None = None,
+        collects: bool = False,
     ) -> Pair:
         """Make a queue pair with memory that its peer may write and read; `config.qpn` is chosen.
 
         `udp_port` stands in the place of the config's; None: by the queue pair's number.
+        `collects`: its data collects telemetry whatever its congestion control wants, which a queue
+        pair that shares its load over planes can't.
 
         Raises CardError (the limit of queue pairs, a setting out of range), AlgorithmError,
         EndpointError.
@@ -100,6 +106,8 @@ class EndpointPairs(EndpointLoop):
             raise EndpointError(
                 f"a buffer of {buffer_bytes} bytes: 0 to {BUFFER_BYTES_MOST} is right"
             )
+        if collects and config.planes.use is PlaneUse.SHARED:
+            raise EndpointError("a queue pair that shares its load over planes collects nothing")
         pack(self.ffi, congestion_control)  # refused now rather than when it is connected
         size = max(buffer_bytes, 1)
         memory = mmap.mmap(-1, 2 * size)  # the first half is the peer's, the second is sent from
@@ -110,7 +118,7 @@ class EndpointPairs(EndpointLoop):
             rkey = (qpn << 8 | random.randrange(256)) & 0xFFFFFFFF
             port = 0xC000 | qpn & 0x1FFF if udp_port is None else udp_port
             chosen = replace(config, qpn=qpn, first_psn=psn, udp_port=port)
-            held = OpenPair(chosen, congestion_control, rkey, memory, base, size)
+            held = OpenPair(chosen, congestion_control, rkey, memory, base, size, collects)
             access = int(Access.REMOTE_WRITE | Access.REMOTE_READ)
             self._check(self.lib.rnic_register(self._card, rkey, 0, base, size, access))
             if self.maps is None:
@@ -144,6 +152,8 @@ class EndpointPairs(EndpointLoop):
                 native_config.slot, native_config.sent = slot, sent
         cc = pack(self.ffi, held.congestion_control)
         self._check(self.lib.rnic_add_qp(self._card, native_config, cc))
+        if held.collects:
+            self._check(self.lib.rnic_collect(self._card, held.config.qpn, 1))
 
     def connect(
         self, qpn: int, peer_ip: int, *, peer_qpn: int, peer_psn: int, peer_mac: int = 0
@@ -278,6 +288,14 @@ class EndpointPairs(EndpointLoop):
             now = self.lib.rnicd_now(self._driver)
             self._check(self.lib.rnic_qp_stats_get(self._card, qpn, now, row))
         return pair_stats_of(row)
+
+    def path_seen(self, qpn: int) -> SeenPath | None:
+        """Return what switches wrote into the packets that came; None: none has brought records."""
+        row = self.ffi.new("struct rnic_path *")
+        with self._locked():
+            if self.lib.rnic_path_get(self._card, qpn, row):
+                return None
+        return seen_path_of(row)
 
     def plane_stats(self, qpn: int) -> list[PlaneStats]:
         """Return what became of each plane of a queue pair, none if it has none.

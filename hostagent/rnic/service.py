@@ -23,7 +23,8 @@ info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, 
     the card; interfaces: each one's {interface, ip, mac, mtu, line_rate_bps}, the first in front.
 open {qps, buffer_bytes, mtu?, udp_port?, udp_ports?, repeat?, ack_every?, window?, timeout_us?,
       retries?, rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, congestion_control?,
-      cnp_interval_ns?, ack_class?, reorder_us?, interface?, interfaces?, path_choice?, planes?}
+      cnp_interval_ns?, ack_class?, reorder_us?, interface?, interfaces?, path_choice?, planes?,
+      collects?}
         -> {pairs: [{qpn, psn, rkey, address, ip, mac, ways?}]}
     Makes queue pairs, each with `buffer_bytes` that its peer may write and read, and as much to
     send from. mtu: 256 .. 2048, default the largest that fits its interfaces; udp_port: the source
@@ -47,6 +48,8 @@ open {qps, buffer_bytes, mtu?, udp_port?, udp_ports?, repeat?, ack_every?, windo
     an algorithm of planes in it says when one that was lost may be used again; null (default): they
     are one device's. {first, tries, by_link, switch_us, return_us}: one plane at a time instead,
     with path migration as rnic.h has it.
+    collects: true: its data collects what switches write into it, whatever its congestion control
+    wants; false (default): only if that wants it. Not with planes.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?,
          peer_ways?}]} -> {}
     What the other end's `open` said. If one is refused, those of the request are closed. peer_mac:
@@ -84,8 +87,9 @@ stats {} -> {pairs: [{qpn, peer_ip, peer_qpn, connected, failure, ...}], endpoin
     The connection's queue pairs with all of `struct rnic_qp_stats` (udp_port: its first source
     port; rate_bps: congestion control's, null if it does not limit; first_cut_at: when that first
     lowered it, null if it never did; planes: of each, `struct rnic_plane_stats`, only of those that
-    have some; migration: `struct rnic_migration_stats`, only with path migration); `endpoint`: the
-    daemon's counts and CPU time.
+    have some; migration: `struct rnic_migration_stats`, with path migration; collected: `struct
+    rnic_path`, only where packets brought records of hops); `endpoint`: the daemon's counts and
+    CPU time.
 watch {interval_ms, all?} -> a line {at_ns, pairs: [...], endpoint: {...}} each interval_ms, as
     `stats` has it, until `cancel`, which is answered by {}. all: every connection's queue pairs.
 cancel {} -> {} (nothing to cancel), or the answer of what it ended
@@ -191,6 +195,8 @@ class Service:
                 row["first_cut_at"] = None if cut < 0 else self.endpoint.monotonic_ns(cut)
                 if planes := self.endpoint.plane_stats(qpn):
                     row["planes"] = [plane.row(self.endpoint.monotonic_ns) for plane in planes]
+                if seen := self.endpoint.path_seen(qpn):
+                    row["collected"] = asdict(seen) | {"at": self.endpoint.monotonic_ns(seen.at)}
                 if self.endpoint.migrates(qpn):
                     row["migration"] = self._migration(self.endpoint.migration_stats(qpn))
             rows.append(row)

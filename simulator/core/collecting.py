@@ -1,4 +1,4 @@
-"""What packets collect on their way, as an engine's receivers keep it: path telemetry's records."""
+"""What packets collect on their way, as an engine's receivers keep it."""
 
 from __future__ import annotations
 

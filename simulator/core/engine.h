@@ -488,7 +488,7 @@ void paths_sent(struct sim *s, const struct lane *lane, const struct flight *fli
 void paths_arrived(struct sim *s, uint32_t node, const struct flight *flight);
 void paths_free(struct sim *s);
 
-/* --- path_telemetry_records.c: what packets collect on their way ----------------------------------------- */
+/* --- what packets collect on their way ------------------------------------------------------------------ */
 /* A card takes a flow's data that has collected. Only where s->hops is there. */
 void hops_arrived(struct sim *s, const struct flow *flow, const struct flight *flight);
 void hops_free(struct sim *s);
