@@ -78,7 +78,7 @@ class Follower:
             started = time.monotonic()
             sample = reader.sample()
             before = self._latest  # not another run's: attaching to a new one forgets it
-            hops = hops_seen(record, NOTHING if before is None else before.hops)
+            hops = hops_seen(record, sample, NOTHING if before is None else before.hops)
             took = time.monotonic() - started
             changes = rates(before.sample, sample) if before is not None else {}
             self._latest = Moment(record, time.time(), sample, changes, took, hops)

@@ -224,7 +224,7 @@ _HOP = ("source", "target", "queue_pair", "hop", "switch", "port")
 
 
 def _hops(rows: Iterable[HopRow]) -> Iterator[Metric]:
-    """Yield sums over packets, whose rates by the rate of packets are means."""
+    """Yield what records say: of queues also sums, whose rate by that of packets is the mean."""
     packets = CounterMetricFamily(
         "weft_flow_hop_packets",
         "Packets whose record of this hop has come to the receiver, since the path is this one.",
@@ -235,9 +235,9 @@ def _hops(rows: Iterable[HopRow]) -> Iterator[Metric]:
         "Sum, over those packets, of the bytes that waited behind each as it left the queue.",
         labels=_HOP,
     )
-    latency = CounterMetricFamily(
+    latency = GaugeMetricFamily(
         "weft_flow_hop_latency_seconds",
-        "Sum of the fabric's time since each had left the queue of the hop before.",
+        "The fabric's time since the last packet had left the queue of the hop before.",
         labels=_HOP,
     )
     for row in rows:
@@ -246,5 +246,5 @@ def _hops(rows: Iterable[HopRow]) -> Iterator[Metric]:
         packets.add_metric(labels, row.packets)
         queued.add_metric(labels, row.queue_sum)
         if row.latency_ns is not None:
-            latency.add_metric(labels, row.latency_sum_ns / _NS_PER_S)
+            latency.add_metric(labels, row.latency_ns / _NS_PER_S)
     yield from (packets, queued, latency)

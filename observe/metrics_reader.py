@@ -123,6 +123,7 @@ class SwitchReader:
             },
             drops=drop_counts(switch, cells),
             cpu_ns=switch["loop"]["cpu_ns"] if switch else None,
+            began_ns=switch["epoch_us"] * 1000 - switch["now_ps"] // 1000 if switch else None,
         )
 
     def _counters(self, *, with_totals: bool) -> dict[str, Cells]:

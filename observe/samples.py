@@ -81,14 +81,16 @@ class SwitchSample:
     """One switch at one moment.
 
     `at_ns`: the monotonic clock when ports had counted so. `drops`: packets that ended inside, by
-    reason; ports' drops are not among them. `cpu_ns`: CPU time of the packet loop. `error`: why
-    nothing was read, empty when it was.
+    reason; ports' drops are not among them. `cpu_ns`: CPU time of the packet loop. `began_ns`: what
+    its machine's clock said when the switch's own began to count; None where that is not known.
+    `error`: why nothing was read, empty when it was.
     """
 
     at_ns: int
     ports: Mapping[int, PortSample] = field(default_factory=dict)
     drops: Mapping[str, int] = field(default_factory=dict)
     cpu_ns: int | None = None
+    began_ns: int | None = None
     error: str = ""
 
 

@@ -50,7 +50,11 @@ def notes(moment: Moment, rows: Sequence[HopRow]) -> list[str]:
     """Return why there is nothing to show, if that is so."""
     if moment.hops.problem:
         return [moment.hops.problem]
-    return [] if rows else ["no packet has come with records of hops yet"]
+    if rows:
+        return []
+    if moment.hops.rows:
+        return ["no flow of which packets bring records goes by what was named"]
+    return ["no packet has come with records of hops yet"]
 
 
 def _bytes(value: float) -> str:

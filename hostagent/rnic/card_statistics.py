@@ -66,18 +66,19 @@ class QueuePairStats:
 
 @dataclass(frozen=True)
 class SeenHop:
-    """struct rnic_hop: a hop of the path by which packets come. Times are the fabric's.
+    """struct rnic_hop: a hop of the path by which packets come.
 
-    `packets`, `queue_sum`, `latency_sum_ns`: since this hop stands in its place of the path.
+    Times are the fabric's since the hop before, by both switches' own clocks. `packets`,
+    `queue_sum`, `since_sum_ns`: since this hop stands in its place of the path.
     """
 
     hop: int
     queue_bytes: int
-    latency_ns: int
+    since_ns: int
     rate_bps: int
     packets: int
     queue_sum: int
-    latency_sum_ns: int
+    since_sum_ns: int
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-/* Owns what a receiver learns of the path by which a queue pair's packets come: each hop's queue and latency, of the last packet and in sums.
+/* Owns what a receiver learns of the path by which a queue pair's packets come: each hop's queue and time, of the last packet and in sums.
  *
  * Only of whole packets: in virtual time the simulator keeps samples of the frames themselves. A row belongs to a hop in its place on the
  * path; when another one stands there, it starts again.
@@ -8,20 +8,27 @@
 #include "card.h"
 #include "path_telemetry.h"
 
-_Static_assert((int)RNIC_HOPS == (int)PATH_HOPS_MOST, "as many as are kept of a packet");
+_Static_assert((int)RNIC_HOPS == (int)PATH_HOPS_MOST && (int)RNIC_HOP_WRAPS == (int)PATH_WRAPS, "as records have it");
+
+/* A difference of two times, from -PATH_WRAPS / 2 to below PATH_WRAPS / 2. */
+static int64_t either_way(uint32_t now, uint32_t then)
+{
+    const uint32_t since = path_since(now, then);
+    return since < PATH_WRAPS / 2 ? (int64_t)since : (int64_t)since - PATH_WRAPS;
+}
 
 /* 1: another hop stands there than before. */
-static int take_row(struct rnic_hop *row, const struct path_hop *hop, uint32_t latency_ns)
+static int take_row(struct rnic_hop *row, const struct path_hop *hop, uint32_t since_ns)
 {
     const int is_new = row->hop != hop->hop;
     if (is_new)
-        *row = (struct rnic_hop){.hop = hop->hop};
+        *row = (struct rnic_hop){.hop = hop->hop, .since_first_ns = since_ns};
     row->rate_bps = hop->rate;
     row->queue_bytes = hop->queue * PATH_QUEUE_BYTES;
-    row->latency_ns = latency_ns;
+    row->since_ns = since_ns;
     row->packets++;
     row->queue_sum += row->queue_bytes;
-    row->latency_sum_ns += latency_ns;
+    row->since_sum_ns += (int64_t)row->since_first_ns + either_way(since_ns, row->since_first_ns);
     return is_new;
 }
 

@@ -409,16 +409,18 @@ struct rnic_notification_counts {
 };
 void rnic_notification_counts_get(const rnic *r, struct rnic_notification_counts *counts);
 
-/* One hop of the path by which a queue pair's packets come: what switches wrote into them. Times are the fabric's. */
-enum { RNIC_HOPS = 5 };
+/* One hop of the path by which a queue pair's packets come: what switches wrote into them. Times are the fabric's, by each switch's own clock, so
+ * that from one hop to the next they are wrong by how much later the one began to count than the other. */
+enum { RNIC_HOPS = 5, RNIC_HOP_WRAPS = 1 << 24 };
 struct rnic_hop {
     uint32_t hop;            /* the number of the port in the fabric by which they left the switch */
     uint32_t queue_bytes;    /* the last one's: what waited behind it in its queue, in steps of 512 */
-    uint32_t latency_ns;     /* the last one's: since it left the queue of the hop before; 0 at the first row */
-    uint32_t pad_;
+    uint32_t since_ns;       /* the last one's: since it left the queue of the hop before, modulo RNIC_HOP_WRAPS; 0 at the first row */
+    uint32_t since_first_ns; /* the same of the first one that is in the sums */
     uint64_t rate_bps;       /* of the port's line */
     uint64_t packets;        /* whose record of this hop has come since it stands in this place of the path; sums are over these */
-    uint64_t queue_sum, latency_sum_ns;
+    uint64_t queue_sum;
+    int64_t since_sum_ns;    /* of times that are less than half of RNIC_HOP_WRAPS from the first one's, and so may be below 0 */
 };
 struct rnic_path {
     uint32_t hops;           /* rows, from the sender's side on */
