@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mechanisms.registry import all_counters
-from observe.flow_hops import row_json
+from observe.flow_hops import HopsSeen, row_json
 from observe.follow import Moment
 from observe.samples import PortRates, PortSample, SwitchRates, SwitchSample
 from topologies.planes import planes_of
@@ -38,8 +38,15 @@ def moment_json(moment: Moment) -> Json:
             }
             for name, sample in moment.sample.items()
         },
-        **({"hops": [row_json(row) for row in moment.hops.rows]} if moment.hops.possible else {}),
+        **_hops(moment.hops),
     }
+
+
+def _hops(seen: HopsSeen) -> Json:
+    if not seen.possible:
+        return {}
+    why = {"hops_problem": seen.problem} if seen.problem else {}
+    return {"hops": [row_json(row) for row in seen.rows], **why}
 
 
 def _switch(sample: SwitchSample, rates: SwitchRates) -> Json:

@@ -24,6 +24,7 @@ TESTS = (
     "test_rnic_notifications.py",
     "test_rnic_several_interfaces.py",
     "test_rnic_source_port.py",
+    "test_rnic_collect.py",
     "test_path_choice.py",
     "test_rnic_path_choice.py",
 )

@@ -86,7 +86,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_command_offers_what_can_be_drawn() -> None:
-    assert set(TOPICS) == {*ALWAYS, *RECORDED, "slowdown"}
+    assert set(TOPICS) == {*ALWAYS, *RECORDED, "slowdown", "telemetry"}
 
 
 def test_all_topics_go_beside_the_result(

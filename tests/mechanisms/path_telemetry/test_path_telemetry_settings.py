@@ -15,7 +15,7 @@ from mechanisms.path_telemetry import entries
 from mechanisms.path_telemetry.entries import hop_numbers, ns_per_tick, rate_code
 from mechanisms.path_telemetry.mechanism import MECHANISM
 from mechanisms.path_telemetry.settings import KEY, PathTelemetry
-from mechanisms.registry import defines
+from mechanisms.registry import defines, path_records
 from protocols.notification import rate_of
 from protocols.path_telemetry import PathFormat, PathHop
 from tests.mechanisms.path_telemetry.line import FACTS, info
@@ -47,6 +47,8 @@ classes:
         ("most-used", PathTelemetry("most-used")),
         ("{format: hops}", PathTelemetry("hops")),
         ("{format: most-used, round_trip: 20us}", PathTelemetry("most-used", 20_000_000)),
+        ("{format: hops, monitor: true}", PathTelemetry("hops", monitor=True)),
+        ("{format: hops, monitor: false}", PathTelemetry("hops")),
     ],
 )
 def test_what_a_class_may_say(said: str, meant: PathTelemetry) -> None:
@@ -60,6 +62,8 @@ def test_what_a_class_may_say(said: str, meant: PathTelemetry) -> None:
         ("{round_trip: 20us}", "format"),
         ("{format: hops, round_trip: 20us}", "round_trip is for the format most-used"),
         ("{format: most-used, round_trip: 20ns}", "from 1us to 100ms"),
+        ("{format: most-used, monitor: true}", "monitor is for the format hops"),
+        ("{format: hops, monitor: often}", "monitor"),
     ],
 )
 def test_what_it_may_not_say(said: str, wrong: str) -> None:
@@ -132,3 +136,15 @@ def test_p4_has_the_same_record_and_formats() -> None:
     assert f"PATH_TELEMETRY_HOPS = {PathFormat.HOPS:d};" in text
     more = (P4 / "path_telemetry/types.p4").read_text()
     assert f"PATH_TELEMETRY_MOST_USED = {PathFormat.MOST_USED:d};" in more
+
+
+def test_records_are_named_by_port_and_class() -> None:
+    found = path_records(fabric(", path_telemetry: {format: hops, monitor: true}"))
+    assert found.dscps == found.always == {26}
+    topology = fabric(", path_telemetry: hops")
+    found = path_records(topology)
+    assert found.dscps == {26} and not found.always
+    assert {place: n for n, place in found.ports.items()} == dict(hop_numbers(topology))
+    for said in ("", ", path_telemetry: most-used"):
+        found = path_records(fabric(said))
+        assert not found.dscps and not found.ports and "monitor: true" in found.right
