@@ -26,6 +26,7 @@ _FILES: Mapping[str, tuple[str, str]] = {
     "/live.js": ("live.js", "text/javascript; charset=utf-8"),
     "/drawing.js": ("drawing.js", "text/javascript; charset=utf-8"),
     "/table.js": ("table.js", "text/javascript; charset=utf-8"),
+    "/hops.js": ("hops.js", "text/javascript; charset=utf-8"),
     "/marks.js": ("marks.js", "text/javascript; charset=utf-8"),
     "/format.js": ("format.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),

@@ -53,9 +53,8 @@ def test_a_queue_before_a_slow_line_is_seen_at_its_hop(tmp_path: Path) -> None:
     assert 50_000 < last["mean_queue_bytes"] < 250_000
     assert first["mean_queue_bytes"] + second["mean_queue_bytes"] < last["mean_queue_bytes"] / 4
     drained_ns = 8e9 * last["mean_queue_bytes"] / SLOW_BPS
-    assert last["mean_latency_ns"] == pytest.approx(drained_ns, rel=0.4), (
-        "what waited there takes so long"
-    )
+    # A packet finds what it leaves behind, roughly, and waits until that is gone.
+    assert last["mean_latency_ns"] == pytest.approx(drained_ns, rel=0.4)
     assert second["mean_latency_ns"] < last["mean_latency_ns"] / 4
     assert first["latency_ns"] is None
     for place in ("1 of 3", "2 of 3", "3 of 3", "s2:1", "h1>h3"):

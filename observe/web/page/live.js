@@ -2,6 +2,7 @@
 
 import { Drawing, dropsOf } from "./drawing.js";
 import { bytes, packets, percent, rate, whole } from "./format.js";
+import { showHops } from "./hops.js";
 import { PortTable } from "./table.js";
 
 const HISTORY = 60;
@@ -45,6 +46,7 @@ function showMoment(told) {
   find("base").textContent = base(factor, told.time_scale);
   drawing.update(told, factor);
   table.update(told, factor);
+  showHops(find("hops"), told);
   showTiles(factor);
   showMarks();
 }

@@ -11,6 +11,7 @@ import pytest
 
 import topologies
 from emulation.fabric_record import FabricRecord, NoRunError
+from observe.flow_hops import HopsSeen
 from observe.follow import Follower, Moment
 from observe.loopback_http import LoopbackServer
 from observe.samples import WIRE_OVERHEAD_BYTES, PortSample, SwitchSample, rates
@@ -48,6 +49,7 @@ class Recorded(Follower):
             for switch in topology.switches
         }
         self.marked: list[dict[str, Any]] = []
+        self.hops = HopsSeen()
         self.is_up = True
         self.looks = 0
 
@@ -69,7 +71,8 @@ class Recorded(Follower):
             )
             for name, sample in self.now.items()
         }
-        return Moment(self.record, float(self.looks), self.now, rates(before, self.now), 0.01)
+        changes = rates(before, self.now)
+        return Moment(self.record, float(self.looks), self.now, changes, 0.01, self.hops)
 
 
 @pytest.fixture

@@ -18,12 +18,17 @@ from typing import Any
 import pytest
 
 import topologies
+from observe.flow_hops import HopRow, HopsSeen
 from observe.loopback_http import LoopbackServer
 from observe.samples import SwitchSample
 
 pytestmark = pytest.mark.reference("chromium", "chromedriver")
 
 PATIENCE_S = 60.0
+HOP = HopRow(
+    "h1", "h3", 5, 2, 3, "s1", 3, 40 * 10**9, 512, 1200, 4, 4096, 0, 0.01, 0,
+    mean_queue_bytes=1024.0,
+)  # fmt: skip
 # Chromium asks for nothing beyond the page: the rest of the network is not there.
 OPTIONS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -282,6 +287,19 @@ def test_the_table_sorts_and_filters(page: Browser, recorded: Any, sends: Any, u
     assert sorted(row[0] for row in page.run(ROWS)) == ["s1:4", "s2:1", "s2:4", "s4:1", "s4:2"]
     page.run(FILTER, "")
     assert len(page.run(ROWS)) == 12
+
+
+def test_hops_of_flows_are_a_table_where_there_are_any(
+    page: Browser, recorded: Any, until: Any
+) -> None:
+    until(lambda: page.text("#state") == "live")
+    assert page.run("return document.querySelector('#hops').hidden")
+    recorded.hops = HopsSeen((HOP,), possible=True)
+    cells = "return [...document.querySelectorAll('#hops tbody td')].map((c) => c.textContent)"
+    told = until(lambda: page.run(cells))
+    assert told == ["h1 > h3", "5", "2 of 3", "s1:3", "512 B", "1.0 kB", "1.2 µs", ""]
+    recorded.hops = HopsSeen(possible=True, problem="ask root")
+    until(lambda: page.text("#hops tbody td") == "ask root")
 
 
 def test_the_pointer_on_a_link_tells_both_directions(

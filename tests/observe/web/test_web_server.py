@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from emulation import run_state
+from observe.flow_hops import HopRow, HopsSeen
 from observe.loopback_http import LoopbackServer, PortInUseError
 from observe.samples import SwitchSample
 from observe.web.server import PAGE
@@ -25,6 +26,7 @@ from weft import cli
 
 PATIENCE_S = 60.0
 Answer = tuple[int, dict[str, str], bytes]
+HOP = HopRow("h1", "h3", 5, 1, 3, "s1", 3, 40 * 10**9, 512, None, 4, 4096, 0, 0.01, 0)
 
 
 @pytest.fixture
@@ -107,6 +109,13 @@ def test_a_moment_as_json(ask: Callable[..., Answer], recorded: Any, sends: Any)
     assert port["tx_load"] == pytest.approx(0.5, rel=0.01)
     assert port["tx_bps"] == pytest.approx(20_000_000 * 0.976, rel=0.03)
     assert (port["queue_bytes"], port["drops_ps"], port["drops"]) == (250_000, 5, {"queue": 5})
+
+
+def test_a_moment_has_hops_of_flows(ask: Callable[..., Answer], recorded: Any) -> None:
+    assert "hops" not in json.loads(ask("/api/moment")[2])
+    recorded.hops = HopsSeen((HOP,), possible=True)
+    (told,) = json.loads(ask("/api/moment")[2])["hops"]
+    assert (told["switch"], told["port"], told["queue_bytes"]) == ("s1", 3, 512)
 
 
 def test_metrics_are_there_too(ask: Callable[..., Answer]) -> None:
