@@ -13,6 +13,7 @@ TESTS = (
     "test_engine_collectives.py",
     "test_engine.py",
     "test_engine_feedback.py",
+    "test_engine_hops.py",
     "test_engine_devices.py",
     "test_engine_paths.py",
     "test_engine_stripes.py",
