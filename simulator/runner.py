@@ -27,7 +27,7 @@ from controller.program import CompiledProgram
 from controller.steering import SwitchPrograms
 from hostagent.rnic.card_records import NO_CNPS, Repeat
 from hostagent.rnic.planes import PlaneUse
-from mechanisms.registry import counters, path_records
+from mechanisms.registry import counters
 from simulator.buffers import buffer_end
 from simulator.core.binding import NEVER, Engine, Pattern, Transport
 from simulator.core.binding import Stop as EngineStop
@@ -41,7 +41,7 @@ from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.result_paths import PathsEnd
 from simulator.results import ResultWriter
 from simulator.tickers import apply_port_report, apply_tickers
-from simulator.watching import begin_collecting, watched_flows
+from simulator.watching import watch, what_is_watched
 from softswitch.core import Direction
 from topologies.events import DrainCall, LinksCall, PortCall, SwitchCall, calls
 from topologies.model import CNP_DSCP, Endpoint, Link
@@ -209,16 +209,7 @@ class Simulation:
         engine.sample(self.file.sample_ps)
         if self.file.paths_window_ps is not None:
             engine.record_paths(MOST_PATH_ROWS)
-        self._collect()
-
-    def _collect(self) -> None:
-        """Let packets collect where their class says so, and keep what the run file asks for."""
-        run, engine, watched = self.file, self.engine, self.file.watched
-        records = path_records(run.topology)
-        begin_collecting(engine, self.traffic, records)
-        if watched is not None:
-            flows = watched_flows(run, watched, self.traffic, engine, records)
-            engine.collecting.record(flows, watched.every_ps, self.fabric.topology.time_scale)
+        watch(self.file, self.traffic, engine, self.fabric.topology.time_scale)
 
     def _declare(self, jobs: Sequence[DeclaredJob]) -> None:
         """Notify the controller of jobs before they start, and first of what is down by then."""
@@ -405,20 +396,12 @@ class Simulation:
             until_ps=self.until_ps,
             time_scale=self.fabric.topology.time_scale,
             paths_window_ps=self.file.paths_window_ps,
-            **self._telemetry(),
+            **what_is_watched(self.file),
             run_file_sha256=digest,
             versions=self.versions,
         )
         links = self.fabric.topology.links
         return ResultWriter(out, self.traffic, identity, self.fabric.names, links)
-
-    def _telemetry(self) -> dict[str, Any]:
-        """Return what a result has to know of what packets collect, if that is kept."""
-        watched = self.file.watched
-        if watched is None:
-            return {}
-        ports = path_records(self.file.topology).ports
-        return {"telemetry_ports": ports, "telemetry_every_ps": watched.every_ps}
 
     def _play(
         self,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from hostagent.rnic.planes import PlaneUse
 from mechanisms.contract import PathRecords
+from mechanisms.registry import path_records
 from simulator.core.binding import Engine
 from topologies.errors import TopologyError
 from workloads.dag import OPERATIONS
@@ -16,7 +18,27 @@ from workloads.model import RunFile, Traffic, WatchedFlows
 _SHOWN = 4  # pairs in an error
 
 
-def begin_collecting(engine: Engine, traffic: Traffic, records: PathRecords) -> None:
+def watch(run: RunFile, traffic: Traffic, engine: Engine, time_scale: int) -> None:
+    """Let packets collect where their class says so, and keep what the run file asks for.
+
+    Once, when flows have been added. Raises TopologyError.
+    """
+    records = path_records(run.topology)
+    _begin_collecting(engine, traffic, records)
+    if run.watched is not None:
+        flows = _watched_flows(run, run.watched, traffic, engine, records)
+        engine.collecting.record(flows, run.watched.every_ps, time_scale)
+
+
+def what_is_watched(run: RunFile) -> dict[str, Any]:
+    """Return what a result has to know of that (`RunIdentity`); nothing if nothing is kept."""
+    if run.watched is None:
+        return {}
+    ports = path_records(run.topology).ports
+    return {"telemetry_ports": ports, "telemetry_every_ps": run.watched.every_ps}
+
+
+def _begin_collecting(engine: Engine, traffic: Traffic, records: PathRecords) -> None:
     """Let flows collect whose class says so, once they are added.
 
     Left out are those that can't: of open loop, READs, and those that share their load over planes.
@@ -34,7 +56,7 @@ def begin_collecting(engine: Engine, traffic: Traffic, records: PathRecords) -> 
     )
 
 
-def watched_flows(
+def _watched_flows(
     run: RunFile, watched: WatchedFlows, traffic: Traffic, engine: Engine, records: PathRecords
 ) -> list[int]:
     """Return the numbers of the flows that are to be watched and that collect.

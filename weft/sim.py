@@ -233,6 +233,8 @@ def rows(summary: dict[str, Any], times: FlowTimes) -> Iterator[tuple[str, str]]
     yield from transport_rows(summary)
     if "paths" in summary:
         yield "paths", _paths(summary["paths"])
+    if "telemetry" in summary:
+        yield "telemetry", _telemetry(summary["telemetry"])
     for counter in all_counters():
         if any(summary.get(counter.key, {}).values()):
             yield counter.title, counter.text(summary[counter.key])
@@ -247,6 +249,11 @@ def rows(summary: dict[str, Any], times: FlowTimes) -> Iterator[tuple[str, str]]
     yield from _programs(summary.get("programs", []))
     if summary["blocking"]["deadlocks"]:
         yield "deadlock", "; ".join(" -> ".join(c) for c in summary["blocking"]["deadlocks"])
+
+
+def _telemetry(said: dict[str, Any]) -> str:
+    flows = f"{said['flows']} flow{'s' if said['flows'] != 1 else ''}"
+    return f"{said['packets']} packets of {flows} hop by hop, each {show_time(said['every_ps'])}"
 
 
 def _paths(paths: dict[str, Any]) -> str:

@@ -14,11 +14,12 @@ from rich.text import Text
 from emulation.fabric_record import NoRunError
 from mechanisms.registry import all_counters
 from observe import top_rows
+from observe.errors import UsageError
 from observe.follow import Follower, Moment
 from observe.interval import interval_seconds
 from observe.moment_json import moment_json
 from observe.samples import PortRates, SwitchRates
-from observe.top_rows import AnyOrder, PortRow, order_name, order_of
+from observe.top_rows import AnyOrder, Order, PortRow, order_name, order_of
 from weft import console, top_hops
 from weft.command_line import argument, as_json, command, flag, option
 
@@ -58,6 +59,8 @@ def run(
     """
     seconds = interval_seconds(interval)
     order = order_of(sort)
+    if hops and order is not Order.NAME:
+        raise UsageError("top --hops: --sort orders ports; hops stand by flow, in their order")
     with Follower() as follower:
         first = follower.look()
         top_rows.port_rows(first, only)
