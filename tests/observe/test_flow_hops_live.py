@@ -12,7 +12,7 @@ import pytest
 
 from tests.weft.test_perf_live import PATIENCE_S, lab_of
 
-pytestmark = [pytest.mark.root, pytest.mark.realtime]
+pytestmark = [pytest.mark.root, pytest.mark.realtime, pytest.mark.long]
 
 FABRIC = """\
 time_scale: 1000
