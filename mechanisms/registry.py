@@ -29,6 +29,7 @@ NAMES = (
     "encc",
     "powertcp",
     "swift",
+    "bolt",
 )
 """The folders, in the order in which they are asked; the first sender is the default one."""
 

@@ -50,4 +50,5 @@
 #include "modules/ecn_tuning.p4"
 #include "modules/dcqcn.p4"
 #include "modules/path_telemetry.p4"
+#include "modules/bolt.p4"
 #include "modules/allreduce.p4"

@@ -16,3 +16,4 @@ class NotificationType(enum.IntEnum):
     PATH_QUALITY = 5
     HEARTBEAT = 6
     PORT_STATE = 7
+    QUEUE = 8

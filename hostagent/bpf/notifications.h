@@ -53,6 +53,11 @@ static inline int read_notification(struct cursor *cursor, const struct iphdr *i
     if (packet->source != WEFT_NOTIFICATION_SOURCE || packet->destination >= MULTICAST_AND_UP)
         return 0;
     weft_notification_read(header, &packet->notification);
+    if (packet->udp_bytes >= NOTIFICATION_UDP_BYTES + WEFT_NOTIFICATION_PACKET_BYTES &&
+        (void *)(header + WEFT_NOTIFICATION_BYTES + WEFT_NOTIFICATION_PACKET_BYTES) <= cursor->end) {
+        packet->psn = three_bytes(header + WEFT_NOTIFICATION_BYTES);
+        packet->names_packet = 1;
+    }
     return packet->notification.type != WEFT_NOTIFICATION_NONE;
 }
 

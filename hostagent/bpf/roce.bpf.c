@@ -298,17 +298,37 @@ static inline void answered(struct cc_slot *slot, const struct roce *packet, u64
     *(volatile u64 *)&slot->lost_at = event.lost_at;
 }
 
+// What a switch's notification says to its queue pair.
+static inline void hear(struct cc_event *event, const struct cc_slot *slot, const struct roce *packet, u64 now)
+{
+    const struct weft_notification *said = &packet->notification;
+    const struct cc_sent *sent;
+    u64 word;
+
+    event->number = (u32)said->switch_id << 16 | said->port;
+    if (said->type != WEFT_NOTIFICATION_QUEUE) {
+        event->kind = CC_NOTIFIED;
+        event->severity = said->severity;
+        event->validity = said->validity;
+        event->rate = weft_rate_units(said->queue);
+        return;
+    }
+    event->kind = CC_QUEUED;
+    event->drains_ns = weft_notification_drains_ns(said);
+    sent = packet->names_packet ? sent_of(slot, packet) : NULL;
+    if (sent) {
+        word = sent->packets[packet->psn & (CC_SENT_KERNEL - 1)];
+        event->rtt_ns = cc_sent_trip(word, packet->psn, word, packet->psn, now);
+    }
+}
+
 static inline void control(const struct cursor *cursor, struct cc_slot *slot,
                            const struct roce *packet, u32 notified, u64 now)
 {
     struct cc_event event = {.kind = CC_TICK};
 
     if (notified) {
-        event.kind = CC_NOTIFIED;
-        event.severity = packet->notification.severity;
-        event.validity = packet->notification.validity;
-        event.number = (u32)packet->notification.switch_id << 16 | packet->notification.port;
-        event.rate = weft_rate_units(packet->notification.queue);
+        hear(&event, slot, packet, now);
     } else if (packet->opcode == OPCODE_CNP) {
         event.kind = CC_CNP;
     } else {
@@ -376,7 +396,7 @@ static inline int take_datagram(struct cursor *cursor, struct roce *packet, u64 
     return 1;
 }
 
-// The queue pair that a notification of congestion in a datagram is for, as one in a CNP would be; NULL: none, and
+// The queue pair that a notification of congestion or of a queue in a datagram is for, as one in a CNP would be; NULL: none, and
 // `verdict` is what becomes of the frame. Whole ones go up the stack, where an endpoint without maps, or any program with
 // a UDP socket, may read them too.
 static inline struct cc_slot *told_slot(struct cursor *cursor, struct roce *packet, u64 now, int *verdict)
@@ -387,7 +407,7 @@ static inline struct cc_slot *told_slot(struct cursor *cursor, struct roce *pack
     struct cc_slot *slot;
 
     *verdict = taken < 0 ? XDP_DROP : XDP_PASS;
-    if (taken <= 0 || said->type != WEFT_NOTIFICATION_CONGESTION)
+    if (taken <= 0 || (said->type != WEFT_NOTIFICATION_CONGESTION && said->type != WEFT_NOTIFICATION_QUEUE))
         return NULL;
     key.local_ip = packet->destination;
     key.peer_ip = said->destination;
@@ -398,6 +418,8 @@ static inline struct cc_slot *told_slot(struct cursor *cursor, struct roce *pack
         return NULL;
     }
     packet->opcode = OPCODE_CNP;
+    if (said->type == WEFT_NOTIFICATION_QUEUE)
+        return slot->algorithms & cc_hearers(CC_QUEUED) ? slot : NULL;
     return slot->algorithms & cc_hearers(CC_NOTIFIED) ? slot : NULL;
 }
 

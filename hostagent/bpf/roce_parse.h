@@ -33,6 +33,7 @@ struct roce {
     u32 slot;         // number of the slot that it is for, once that is known
     u32 shim_bytes;   // of telemetry between UDP and BTH, which begins at
     u8 *shim;         // NULL: there is none
+    u32 names_packet; // of a notification of a queue: 1, the packet `psn` has met it
     struct weft_notification notification;  // of a CNP: its 16 reserved bytes
 };
 

@@ -8,8 +8,8 @@
  *     struct name_params { line_rate, min_rate; ... }  integers alone, rates in bits/s; rates stay within those two
  *     struct name { struct name_params params; weft_u64 rate; ... }  the state; `rate`: as of the last event or name_elapse
  *     enum { name_HEARS = 1 << CC_... | ... }          the kinds of events that it takes (cc_event.h)
- *     enum { name_WANTS = CC_... | ... }               what the card is to do for it: CC_WINDOW, CC_RTT, CC_TELEMETRY, CC_PATH,
- *                                                      CC_PLANES; 0: nothing
+ *     enum { name_WANTS = CC_... | ... }               what the card is to do for it: CC_WINDOW, CC_RTT, CC_TELEMETRY, CC_GRANTS,
+ *                                                      CC_PATH, CC_PLANES; 0: nothing
  *     void name_init(struct name *, const struct name_params *, weft_u64 now)
  *     void name_on_event(struct name *, const struct cc_event *, const struct cc_telemetry *, weft_u64 now)
  *                                                      telemetry: NULL unless an acknowledgement brought some
@@ -27,3 +27,4 @@
 #include "encc.h"
 #include "powertcp.h"
 #include "swift.h"
+#include "bolt.h"

@@ -16,6 +16,7 @@ enum cc_event_kind {
     CC_TICK = 2,     /* nothing but time */
     CC_NOTIFIED = 3, /* a switch's own notification of congestion (notification.h): `validity`, `number`, `rate` */
     CC_PROBED = 4,   /* a probe by this interface was answered: `number`, `lost_at`, `rtt_ns` */
+    CC_QUEUED = 5,   /* a switch reports the queue that a packet of ours has met: `number`, `drains_ns`, `rtt_ns` */
 };
 
 struct cc_event {
@@ -24,13 +25,15 @@ struct cc_event {
     weft_u8 path;               /* ACKED, with CC_PATH: that of the last packet which is newly acknowledged (struct cc_choice), modulo 256. 0 in
                                    the kernel if more than CC_SENT_PATHS others were sent after it. Of one interface's slot: that
                                    interface */
-    weft_u32 number;            /* PROBED: the probe's, which counts up by one a probe. NOTIFIED: the queue's: switch_id << 16 | port */
+    weft_u32 number;            /* PROBED: the probe's, which counts up by one a probe. NOTIFIED, QUEUED: the queue's: switch_id << 16 | port */
     weft_u64 bytes;             /* ACKED */
     weft_u64 rtt_ns;            /* ACKED, with CC_RTT: since the packet that the acknowledgement names was sent. 0: not known, because it
                                    or the first one that is acknowledged was sent more than once, or it was sent too long
-                                   ago, or nothing new is acknowledged, or by a NAK. PROBED: of the probe */
+                                   ago, or nothing new is acknowledged, or by a NAK. PROBED: of the probe. QUEUED, with CC_RTT: since the packet that met the
+                                   queue was sent; 0 as above */
     weft_u64 lost_at;           /* PROBED: ns, when the endpoint last found that this interface does not get through; 0: never */
     weft_u64 rate;              /* NOTIFIED: in units of 2^16 bits/s of the fabric (weft_rate_units); 0: none was said */
+    weft_u64 drains_ns;         /* QUEUED: what the queue takes to drain, ns of the fabric, below 2^20 */
 };
 
 /* What an algorithm wants of the card (name_WANTS): each of them costs something, so that who wants none pays nothing. */
@@ -40,6 +43,7 @@ enum cc_want {
     CC_TELEMETRY = 4, /* data packets collect what switches write into them (telemetry.h) */
     CC_PATH = 8,      /* events give the path of what is acknowledged */
     CC_PLANES = 16,   /* a slot for each interface of the queue pair, which probes those that it has lost */
+    CC_GRANTS = 32,   /* with CC_TELEMETRY and CC_WINDOW: the shim has the card's word that asks for more (telemetry.h) */
 };
 
 enum { CC_TELEMETRY_MOST = 64 }; /* 5 hops of 12 bytes, and 4 */

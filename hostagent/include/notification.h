@@ -24,6 +24,7 @@ enum weft_notification_type {
     WEFT_NOTIFICATION_PATH_QUALITY = 5,
     WEFT_NOTIFICATION_HEARTBEAT = 6, /* between switches alone */
     WEFT_NOTIFICATION_PORT_STATE = 7, /* inside a switch alone */
+    WEFT_NOTIFICATION_QUEUE = 8, /* to the source of the packet that its body names */
 };
 
 /* Widths in bits on the wire are in the comments; values are in host order. */
@@ -37,7 +38,7 @@ struct weft_notification {
     weft_u16 sequence;        /* 12 */
     weft_u32 destination;     /* 32 */
     weft_u32 destination_qp;  /* 24 */
-    weft_u16 queue;           /* 16; of congestion: a rate, as weft_rate_units reads it */
+    weft_u16 queue;           /* 16; of congestion: a rate, as weft_rate_units reads it; of QUEUE: weft_notification_drains_ns */
 };
 
 /* A rate of 16 bits, in units of 2^16 bits/s: the lower 12 bits times 2 to the upper 4; 65 kb/s to 8.8 Tb/s, to 1/2048 from 268 Mb/s
@@ -95,10 +96,19 @@ static inline void weft_notification_read(const weft_u8 in[WEFT_NOTIFICATION_BYT
     n->queue = (weft_u16)(in[14] << 8 | in[15]);
 }
 
-/* Whether the type is one of those above, and not nothing. */
+/* Whether hosts keep notifications of that type. */
 static inline int weft_notification_known(weft_u8 type)
 {
-    return type >= WEFT_NOTIFICATION_CONGESTION && type <= WEFT_NOTIFICATION_PATH_QUALITY;
+    return (type >= WEFT_NOTIFICATION_CONGESTION && type <= WEFT_NOTIFICATION_PATH_QUALITY) || type == WEFT_NOTIFICATION_QUEUE;
 }
+
+/* Of type QUEUE: how long the queue takes to drain, in ns of the fabric, at most 2^20 - 1: that long or longer. */
+static inline weft_u32 weft_notification_drains_ns(const struct weft_notification *n)
+{
+    return (weft_u32)(n->severity & 0xf) << 16 | n->queue;
+}
+
+/* And what is behind the header: the PSN of the packet that met the queue (24), and 8 reserved bits. */
+#define WEFT_NOTIFICATION_PACKET_BYTES 4
 
 #endif

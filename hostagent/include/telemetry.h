@@ -19,6 +19,18 @@ enum weft_telemetry_kind {
     WEFT_TELEMETRY_RETURNED = 1, /* on its way back with an acknowledgement: they may not */
 };
 
+/* A word that the sender's card writes itself, and switches change: whether the source may send more (docs/wire-formats.md). Formats of what
+ * switches write alone are their mechanisms'. */
+enum { TELEMETRY_GRANTS = 3, TELEMETRY_GRANTS_BYTES = 4 };
+
+/* Bits of its first byte; the rest of the word is 0, and nobody reads it. */
+enum weft_grants {
+    GRANT_MORE = 0x80,  /* the source asks to send one packet more; a switch that does not grant it clears this */
+    GRANT_QUEUED = 0x40, /* a switch has notified the source of its queue: others do not */
+    GRANT_FIRST = 0x20, /* nothing has come back of what the queue pair has sent since it was last idle */
+    GRANT_LAST = 0x10,  /* what follows fits into the window: the acknowledgement brings no further packet */
+};
+
 /* Widths in bits on the wire are in the comments. */
 struct weft_telemetry {
     weft_u8 version; /* 4 */

@@ -243,7 +243,7 @@ struct local_metadata_t {
 #undef HOOK
 }
 
-#ifdef WITH_TELEMETRY
+#ifdef WITH_TELEMETRY_ROOM
 #include "telemetry_room.p4"
 #endif
 

@@ -16,7 +16,8 @@ enum bit<4> NotificationType {
     DEGRADED     = 4,
     PATH_QUALITY = 5,
     HEARTBEAT    = 6,       // between neighbours: its sender is alive, and does or does not hear the receiver
-    PORT_STATE   = 7        // from the target to its own program: a port lost its carrier, or got it back
+    PORT_STATE   = 7,       // from the target to its own program: a port lost its carrier, or got it back
+    QUEUE        = 8        // how long a queue takes to drain, to the source of a packet that met it
 }
 
 header notification_t {

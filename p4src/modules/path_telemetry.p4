@@ -15,6 +15,7 @@
 #endif
 #ifdef WITH_PATH_TELEMETRY
 #define WITH_TELEMETRY 1
+#define WITH_TELEMETRY_ROOM 1
 #ifdef WITH_PATH_USE
 #define WITH_TELEMETRY_WORD 1
 #endif

@@ -33,6 +33,7 @@ def controls() -> dict[str, tuple[str, str]]:
         "encc": ("path_telemetry: hops", "congestion_control: encc"),
         "encc-word": ("path_telemetry: most-used", "congestion_control: encc"),
         "powertcp": ("path_telemetry: hops", "congestion_control: powertcp"),
+        "bolt": ("bolt: true", "congestion_control: bolt"),
         "swift": ("ecn: hpcc-dcqcn", "congestion_control: swift"),
         "hpcc-dcqcn": ("ecn: hpcc-dcqcn", "parameters: hpcc-dcqcn"),
         "hpcc-dcqcn-paper": ("ecn: hpcc-dcqcn-paper", "parameters: hpcc-dcqcn-paper"),

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTROLS = {
     "powertcp": ("path_telemetry: hops", "powertcp"),
     "swift": ("ecn: hpcc-dcqcn", "swift"),
+    "bolt": ("bolt: true", "bolt"),
     "encc": ("path_telemetry: hops", "encc"),
     "dcqcn": ("ecn: hpcc-dcqcn", "dcqcn"),
 }

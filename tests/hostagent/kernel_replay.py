@@ -23,7 +23,7 @@ STEP = np.dtype(
     [
         ("now", "<u8"), ("kind", "u1"), ("severity", "u1"), ("validity", "u1"), ("path", "u1"),
         ("number", "<u4"), ("bytes", "<u8"), ("rtt_ns", "<u8"), ("lost_at", "<u8"),
-        ("rate", "<u8"), ("state", "<u4"), ("asks", "<u4"),
+        ("rate", "<u8"), ("drains_ns", "<u8"), ("state", "<u4"), ("asks", "<u4"),
     ]
 )  # fmt: skip
 """struct cc_step."""

@@ -211,21 +211,24 @@ size_t rnic_take_events(rnic *r, struct rnic_event *events, size_t max)
 
 static void take_cnp(struct qp *qp, const struct inbound *in)
 {
+    const int notified = in->notified != 0;
     const struct cc_event event = {
-        .kind = in->notified ? CC_NOTIFIED : CC_CNP,
+        .kind = (uint8_t)(notified ? in->notified : CC_CNP),
         .severity = (uint8_t)in->severity,
         .validity = (uint8_t)in->validity,
         .number = in->origin,
         .rate = in->rate,
+        .rtt_ns = in->names_packet ? feedback_since(qp, in->psn) : 0,
+        .drains_ns = in->drains_ns,
     };
     /* A CNP comes by the plane that is congested: a receiver's by which the marked packet came, and a switch's by its own. */
     struct cc_slot *slot = qp->planes ? qp->planes[qp->card->arriving - qp->config.interface].slot : qp->slot;
-    qp->stats.cnps_received += !in->notified;
-    qp->stats.notified_received += in->notified;
+    qp->stats.cnps_received += !notified;
+    qp->stats.notified_received += notified;
     if (!slot || !qp->config.slot_is_ours)
         return;
-    slot->cnps += !in->notified;
-    slot->notified += in->notified;
+    slot->cnps += !notified;
+    slot->notified += notified;
     cc_on_event(slot, &event, NULL, nanoseconds(qp->card));
 }
 
@@ -262,6 +265,25 @@ static void dispatch(struct qp *qp, const struct inbound *in)
     responder_request(qp, in);
 }
 
+/* What is behind a notification's header, from a frame that has been taken; NULL: fewer than `bytes`. */
+static const uint8_t *body_of(const uint8_t *frame, uint32_t length, uint32_t bytes)
+{
+    const uint8_t *udp = frame + ETHERNET + IPV4;
+    const uint32_t before = UDP + WEFT_NOTIFICATION_BYTES, said = (uint32_t)udp[4] << 8 | udp[5];
+    return said >= before + bytes && length >= ETHERNET + IPV4 + before + bytes ? udp + before : NULL;
+}
+
+/* A notification of a queue, in a datagram whose body names the packet that met it, if `body` is there. */
+static void inbound_queued(struct inbound *in, const struct weft_notification *said, const uint8_t *body)
+{
+    in->notified = CC_QUEUED;
+    in->origin = (uint32_t)said->switch_id << 16 | said->port;
+    in->drains_ns = weft_notification_drains_ns(said);
+    in->names_packet = body != NULL;
+    if (body)
+        in->psn = bytes_get24(body);
+}
+
 /* What is no RoCEv2: a switch's notification in a datagram, or nothing for us. One of congestion does what it does in a CNP. */
 static int receive_other(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail)
 {
@@ -271,17 +293,21 @@ static int receive_other(struct rnic *r, const uint8_t *frame, uint32_t length, 
     r->stats.other += kind == NOTIFIED_OTHER;
     if (kind == NOTIFIED_TAKEN && said.type == WEFT_NOTIFICATION_LINK_DOWN && !said.destination_qp)
         planes_told(lane, said.destination);
-    if (kind != NOTIFIED_TAKEN || said.type != WEFT_NOTIFICATION_CONGESTION)
+    if (kind != NOTIFIED_TAKEN || (said.type != WEFT_NOTIFICATION_CONGESTION && said.type != WEFT_NOTIFICATION_QUEUE))
         return 0;
     struct qp *qp = qp_of_peer(r, said.destination, said.destination_qp);
     if (!qp) {
         notifications_no_qp(r->notified);
         return 0;
     }
-    if (!qp->slot || !(qp->slot->algorithms & cc_hearers(CC_NOTIFIED)))
+    const uint32_t event = said.type == WEFT_NOTIFICATION_QUEUE ? CC_QUEUED : CC_NOTIFIED;
+    if (!qp->slot || !(qp->slot->algorithms & cc_hearers(event)))
         return 0;
     struct inbound in = {.opcode = OP_CNP};
-    inbound_notified(&in, &said);
+    if (event == CC_QUEUED)
+        inbound_queued(&in, &said, body_of(frame, length, WEFT_NOTIFICATION_PACKET_BYTES));
+    else
+        inbound_notified(&in, &said);
     r->stats.received++;
     r->stats.received_bytes += length + tail;
     take_cnp(qp, &in);

@@ -133,11 +133,12 @@ struct answer {
 /* A packet as parsed. */
 struct inbound {
     uint32_t opcode, psn; /* as on the wire */
-    uint32_t notified;    /* 1: a switch's notification, for a queue pair that hears it: */
+    uint32_t notified;    /* CC_NOTIFIED or CC_QUEUED: a switch's notification, for a queue pair that hears it: */
     uint32_t severity, validity, origin;
     uint64_t rate;
+    uint32_t drains_ns;   /* of CC_QUEUED; `names_packet`: met by the packet `psn` */
     uint32_t payload_length;
-    uint8_t ack_request, marked;
+    uint8_t ack_request, marked, names_packet;
     uint8_t syndrome;
     uint8_t telemetry;    /* 1: has come with telemetry, which is in the card's `telemetry` */
     uint32_t msn;
@@ -153,7 +154,7 @@ struct inbound {
 /* The packet is a switch's notification of congestion, for a queue pair that hears it. */
 static inline void inbound_notified(struct inbound *in, const struct weft_notification *said)
 {
-    in->notified = 1;
+    in->notified = CC_NOTIFIED;
     in->severity = said->severity;
     in->validity = said->validity;
     in->origin = (uint32_t)said->switch_id << 16 | said->port;
@@ -409,6 +410,8 @@ struct feedback {
     uint64_t smoothed_ns;
     uint64_t una;                    /* before the acknowledgement that is being taken */
     const struct cc_telemetry *telemetry;
+    uint64_t burst;                  /* the first PSN since the queue pair was last idle */
+    uint8_t busy;                    /* it is not idle */
     uint8_t said;                    /* that one has been an event */
     uint8_t is_ack;                  /* and is no NAK */
     uint8_t probes;                  /* in a row, since something was acknowledged */
@@ -621,6 +624,7 @@ void feedback_hear(struct qp *qp, const struct inbound *in);     /* an acknowled
 void feedback_heard(struct qp *qp);                              /* it has been */
 /* An event of acknowledged bytes, from the packet `first` on, for a slot of ours: with what else there is to say. */
 void feedback_acked(struct qp *qp, struct cc_event acked, uint64_t first);
+uint64_t feedback_since(const struct qp *qp, uint32_t psn);      /* ns since that packet was sent; 0: not known */
 void feedback_collect(struct qp *qp);                            /* a packet for the responder has brought telemetry */
 void feedback_return(struct qp *qp, struct rnic_packet *packet); /* which goes back with this acknowledgement */
 void path_seen_take(struct qp *qp);                              /* whole packets: what `collected` says of their path */

@@ -216,6 +216,42 @@ void feedback_left(struct qp *qp, const struct rnic_packet *packet)
         remember(qp, psn_near(qp->una, packet->psn), packet->repeated);
 }
 
+uint64_t feedback_since(const struct qp *qp, uint32_t psn)
+{
+    const struct feedback *own = qp->feedback;
+    if (!(qp->wants & CC_RTT))
+        return 0;
+    const uint64_t word = own->sent[psn & own->sent_mask];
+    return cc_sent_trip(word, psn, word, psn, nanoseconds(qp->card));
+}
+
+/* --- asking for more --------------------------------------------------------------------------- */
+
+/* What a packet says to switches that may grant its source another one. Of one that is sent again: nothing. */
+static uint8_t asks_of(struct qp *qp, uint64_t psn, uint32_t again)
+{
+    struct feedback *own = qp->feedback;
+    if (!own->busy)
+        own->burst = psn;
+    own->busy = 1;
+    if (again)
+        return 0;
+    const uint64_t behind = (qp->posted - (psn + 1)) * qp->config.mtu;
+    const int first = qp->una <= own->burst, last = behind < cc_window_at(qp->slot, nanoseconds(qp->card));
+    return (uint8_t)((first ? GRANT_FIRST : 0) | (last ? GRANT_LAST : 0) | (first || last ? 0 : GRANT_MORE));
+}
+
+static void shim_for(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_packet *packet)
+{
+    if (!(qp->wants & CC_GRANTS)) {
+        packet_shim(packet, WEFT_TELEMETRY_COLLECTS, NULL);
+        return;
+    }
+    const struct cc_telemetry asks = {
+        .bytes = TELEMETRY_GRANTS_BYTES, .format = TELEMETRY_GRANTS, .data = {asks_of(qp, psn, again)}};
+    packet_shim(packet, WEFT_TELEMETRY_COLLECTS, &asks);
+}
+
 void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_packet *packet)
 {
     struct feedback *own = qp->feedback;
@@ -223,7 +259,7 @@ void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_pack
     if (qp->wants & CC_WINDOW)
         packet->header[ETHERNET + IPV4 + UDP + 8] |= 0x80;
     if (qp->wants & (CC_TELEMETRY | COLLECTS))
-        packet_shim(packet, WEFT_TELEMETRY_COLLECTS, NULL);
+        shim_for(qp, psn, again, packet);
     if (__builtin_expect(!own, 0)) {
         plane_window_sent(&qp->planes[qp->path % qp->ways->n], packet->payload_length);
         return;
@@ -267,6 +303,8 @@ void feedback_heard(struct qp *qp)
         feedback_acked(qp, (struct cc_event){.kind = CC_ACKED}, qp->una);
     if (qp->una > own->una && own->sent && qp->wants & CC_WINDOW)
         probe_answered(qp);
+    if (qp->una == qp->posted)
+        own->busy = 0;
     own->is_ack = 0; /* READ responses are events without */
     own->telemetry = NULL;
 }

@@ -369,6 +369,8 @@ static inline __attribute__((always_inline)) enum parse_result parse(struct rnic
     }
     in->opcode = bth[0];
     in->notified = 0;
+    in->drains_ns = 0;
+    in->names_packet = 0;
     in->psn = bytes_get24(bth + 9);
     in->source_port = (uint16_t)get16(udp);
     in->ack_request = bth[8] >> 7;

@@ -1,0 +1,1 @@
+"""Bolt: switches grant packets to senders, and notify them of queues (docs/bolt.md)."""
