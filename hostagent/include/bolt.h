@@ -3,15 +3,17 @@
  * The rule is Arslan et al.'s (NSDI 2023, algorithms 2 and 3; the authors' ns-3 program, bolt-l4-protocol.cc). Pure: no kernel calls, no
  * floating point, no 128-bit and no signed arithmetic; `now` in nanoseconds of any clock that never goes back.
  *
- *   acknowledgement   that returns a grant (telemetry.h): + one packet. Once a round trip: + ai packets; with a window below a packet for each
- *                     packet: + below
+ *   acknowledgement   that returns a grant (telemetry.h): + one packet. Once a round trip: + ai packets; with a window w below a packet for each
+ *                     packet: + ai w
  *   queue             a switch reports how long the queue that a packet met takes to drain. This flow's part of the queue is
  *                     window x drains / trip, trip being the last round trip, or rtt_src + drains if that is longer: what a packet
  *                     behind that queue will have; rtt_src is the time from that packet to the report. The part is to go away in rtt_src, so the
- *                     window shrinks by part x min(1, time since it last did / rtt_src)
+ *                     window shrinks by part x min(1, time since it last did / rtt_src). With a window w below a packet what is changed stays for 1 / w round
+ *                     trips: w times that
  *   in whole packets  as published: part by the last round trip alone; a packet less, unless less than rtt_src / part has passed
- *                     since the last one; a window of a packet or less shrinks by max_mdf
- *   rate              the line; with a window below a packet one packet in round trip / window
+ *                     since the last one; a window of a packet or less shrinks by max_mdf, and grows by ai for each packet
+ *   rate              the line; with a window below a packet one packet in base / window, base being the shortest round trip seen: the last
+ *                     one is several old by then (in whole packets: the last one, as published)
  *
  * A report whose packet is not known (cc_event.h) counts as a round trip old. Losses change nothing: none is an event here.
  */
@@ -29,7 +31,7 @@
 #define BOLT_SCALE_MAX ((weft_u32)1 << 20)
 #define BOLT_ONE 65536u                      /* of a packet, or of a factor */
 #define BOLT_AI_MAX (16 * BOLT_ONE)
-#define BOLT_ACKED_MAX ((weft_u64)1 << 40)   /* bytes */
+#define BOLT_ACKED_MAX ((weft_u64)1 << 24)   /* bytes: at once */
 
 struct bolt_params {
     weft_u64 line_rate;    /* bits/s, at most BOLT_RATE_MAX; the rate of windows of a packet and more */
@@ -43,8 +45,6 @@ struct bolt_params {
     weft_u32 max_mdf_q16;  /* below BOLT_ONE */
     weft_u32 time_scale;   /* ns here for one of the fabric, from 1 to BOLT_SCALE_MAX */
     weft_u32 whole_steps;  /* 1: windows shrink in whole packets, as published */
-    weft_u32 below_q16;    /* packets in 1/65536 for each that is acknowledged while the window is below one, at most BOLT_AI_MAX */
-    weft_u32 pad_;
 };
 
 struct bolt {
@@ -52,6 +52,7 @@ struct bolt {
     weft_u64 rate;         /* bits/s */
     weft_u64 window_q16;   /* packets, in 1/65536 */
     weft_u64 rtt_ns;       /* of the last acknowledgement that had one; base_rtt_ns before */
+    weft_u64 base_ns;      /* the shortest of them */
     weft_u64 decreased_at; /* ns, when a report last made it smaller */
     weft_u64 grown_at;     /* ns, when it last grew by ai */
     weft_u32 has_decreased;
@@ -75,8 +76,8 @@ static inline const char *bolt_invalid(const struct bolt_params *p)
         return "least_q16 is at least 1, first_q16 at least that, and most_q16 at least first_q16";
     if (!p->packet_bytes || p->packet_bytes > BOLT_PACKET_MAX)
         return "packet_bytes is from 1 to 8192";
-    if (p->ai_q16 > BOLT_AI_MAX || p->below_q16 > BOLT_AI_MAX)
-        return "ai_q16 and below_q16 are at most 2^20";
+    if (p->ai_q16 > BOLT_AI_MAX)
+        return "ai_q16 is at most 2^20";
     if (p->max_mdf_q16 >= BOLT_ONE)
         return "max_mdf_q16 is below 65536";
     if (!p->time_scale || p->time_scale > BOLT_SCALE_MAX)
@@ -103,6 +104,7 @@ static inline void bolt_init(struct bolt *s, const struct bolt_params *params, w
     s->params = *params;
     s->window_q16 = params->first_q16;
     s->rtt_ns = params->base_rtt_ns;
+    s->base_ns = params->base_rtt_ns;
     s->rate = bolt_rate_of(params, params->first_q16, params->base_rtt_ns);
     s->decreased_at = now;
     s->grown_at = now;
@@ -121,7 +123,7 @@ static inline void bolt_take(struct bolt *s, weft_u64 window_q16)
     if (window_q16 > p->most_q16)
         window_q16 = p->most_q16;
     s->window_q16 = window_q16;
-    s->rate = bolt_rate_of(p, window_q16, s->rtt_ns);
+    s->rate = bolt_rate_of(p, window_q16, p->whole_steps ? s->rtt_ns : s->base_ns);
 }
 
 static inline void bolt_acked(struct bolt *s, const struct cc_event *event, const struct cc_telemetry *telemetry, weft_u64 now)
@@ -131,10 +133,12 @@ static inline void bolt_acked(struct bolt *s, const struct cc_event *event, cons
 
     if (event->rtt_ns)
         s->rtt_ns = event->rtt_ns < BOLT_TIME_MAX ? event->rtt_ns : BOLT_TIME_MAX;
+    if (s->rtt_ns < s->base_ns)
+        s->base_ns = s->rtt_ns;
     if (!bytes)
         return;
     if (window < BOLT_ONE) {
-        window += s->params.below_q16 * bytes / s->params.packet_bytes;
+        window += s->params.ai_q16 * bytes / s->params.packet_bytes * (s->params.whole_steps ? BOLT_ONE : window) / BOLT_ONE;
         s->grown_at = now;
     } else if (now - s->grown_at >= s->rtt_ns) {
         window += s->params.ai_q16;
@@ -167,8 +171,10 @@ static inline weft_u64 bolt_whole_step(const struct bolt *s, weft_u64 drains_ns,
 static inline weft_u64 bolt_step(const struct bolt *s, weft_u64 drains_ns, weft_u64 rtt_src_ns, weft_u64 since_ns)
 {
     const weft_u64 behind = rtt_src_ns + drains_ns * s->params.time_scale;
-    const weft_u64 part = bolt_part(s, drains_ns, behind > s->rtt_ns ? behind : s->rtt_ns);
+    weft_u64 part = bolt_part(s, drains_ns, behind > s->rtt_ns ? behind : s->rtt_ns);
 
+    if (s->window_q16 < BOLT_ONE)
+        part = part * s->window_q16 / BOLT_ONE;
     if (since_ns >= rtt_src_ns)
         return part;
     return part * (since_ns * BOLT_ONE / rtt_src_ns) / BOLT_ONE;

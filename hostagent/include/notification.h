@@ -109,6 +109,6 @@ static inline weft_u32 weft_notification_drains_ns(const struct weft_notificatio
 }
 
 /* And what is behind the header: the PSN of the packet that met the queue (24), and 8 reserved bits. */
-#define WEFT_NOTIFICATION_PACKET_BYTES 4
+enum { WEFT_NOTIFICATION_PACKET_BYTES = 4 };
 
 #endif

@@ -18,12 +18,12 @@ ONE_Q16 = 1 << 16
 WINDOW_MAX_Q16 = 1 << 34
 NS_PER_S = 10**9
 
-AI, MAX_MDF = 1.0, 0.5
-"""The authors' ns-3 program: AiFactor and MaxMd."""
+AI = 0.125
+"""What a round trip adds, in packets. Ours: the authors' whole packet lets sixteen flows at 100 Gb/s,
+to each of which the line has less than a packet to give, stand twice a round trip in the queue."""
 
-AI_BELOW = 1 / 16
-"""What each packet adds that is acknowledged while the window is below one. Ours: the authors' whole
-packet is several times the fair window there."""
+MAX_MDF = 0.5
+"""The authors' ns-3 program: MaxMd."""
 
 WINDOW_MIN = 0.01
 """The smallest window, in packets, as that of Swift's published rule."""
@@ -50,7 +50,6 @@ class BoltParameters:
     base_rtt_ns: int = 0
     packet_bytes: int = 0
     ai: float = AI
-    ai_below: float = AI_BELOW
     max_mdf: float = MAX_MDF
     window_min: float = WINDOW_MIN
     window_most: float = WINDOW_MOST
@@ -87,7 +86,6 @@ class BoltParameters:
             "max_mdf_q16": round(self.max_mdf * ONE_Q16),
             "time_scale": self.time_scale,
             "whole_steps": int(self.whole_steps),
-            "below_q16": round(self.ai_below * ONE_Q16),
         }
 
     def _carries_q16(self, ns: int) -> int:

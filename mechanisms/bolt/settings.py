@@ -66,7 +66,6 @@ class BoltOverridesEntry(Model):
 
     base_rtt: Timer | None = None
     ai: Annotated[float, Field(ge=0, le=16)] | None = None
-    ai_below: Annotated[float, Field(ge=0, le=16)] | None = None
     max_mdf: Annotated[float, Field(gt=0, lt=1)] | None = None
     window_min: Annotated[float, Field(gt=0, le=1)] | None = None
     window_most: Annotated[float, Field(ge=1, le=1000)] | None = None
@@ -82,7 +81,7 @@ def of_transport(entry: Any, line_rate_bps: int) -> BoltParameters:
     """
     told: BoltOverridesEntry = entry.bolt_overrides
     changed: dict[str, Any] = {"packet_bytes": entry.mtu or 0}
-    for name in ("ai", "ai_below", "max_mdf", "window_min", "window_most"):
+    for name in ("ai", "max_mdf", "window_min", "window_most"):
         value = getattr(told, name)
         if value is not None:
             changed[name] = value
@@ -104,11 +103,11 @@ def of_fabric(given: BoltParameters, topology: Topology) -> BoltParameters:
 
 def describe(given: Mapping[str, Any]) -> str:
     """Return all parameters in a line, as results keep them."""
+    steps = "whole" if given["whole_steps"] else "exact"
     return (
         f"windows from {given['window_min']:g} packets to {given['window_most']:g} times what the "
         f"line carries in {show_duration(given['base_rtt_ns'] * PS_PER_NS)}; "
-        f"+{given['ai']:g} packets a round trip, below one +{given['ai_below']:g} for each and "
-        f"-{given['max_mdf']:g} of itself; "
+        f"+{given['ai']:g} packets a round trip, in {steps} steps; "
         f"at least {format_rate(given['min_rate_bps'])}"
     )
 

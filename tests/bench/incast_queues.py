@@ -34,6 +34,10 @@ def controls() -> dict[str, tuple[str, str]]:
         "encc-word": ("path_telemetry: most-used", "congestion_control: encc"),
         "powertcp": ("path_telemetry: hops", "congestion_control: powertcp"),
         "bolt": ("bolt: true", "congestion_control: bolt"),
+        "bolt-published": (
+            "bolt: true",
+            "congestion_control: bolt, bolt_overrides: {steps: whole, ai: 1}",
+        ),
         "swift": ("ecn: hpcc-dcqcn", "congestion_control: swift"),
         "hpcc-dcqcn": ("ecn: hpcc-dcqcn", "parameters: hpcc-dcqcn"),
         "hpcc-dcqcn-paper": ("ecn: hpcc-dcqcn-paper", "parameters: hpcc-dcqcn-paper"),

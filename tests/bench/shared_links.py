@@ -27,6 +27,7 @@ CONTROLS = {
     "powertcp": ("path_telemetry: hops", "powertcp"),
     "swift": ("ecn: hpcc-dcqcn", "swift"),
     "bolt": ("bolt: true", "bolt"),
+    "bolt-published": ("bolt: true", "bolt, bolt_overrides: {steps: whole, ai: 1}"),
     "encc": ("path_telemetry: hops", "encc"),
     "dcqcn": ("ecn: hpcc-dcqcn", "dcqcn"),
 }
