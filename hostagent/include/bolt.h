@@ -135,8 +135,10 @@ static inline void bolt_acked(struct bolt *s, const struct cc_event *event, cons
         s->rtt_ns = event->rtt_ns < BOLT_TIME_MAX ? event->rtt_ns : BOLT_TIME_MAX;
     if (s->rtt_ns < s->base_ns)
         s->base_ns = s->rtt_ns;
-    if (!bytes)
+    if (!bytes) {
+        bolt_take(s, window);
         return;
+    }
     if (window < BOLT_ONE) {
         window += s->params.ai_q16 * bytes / s->params.packet_bytes * (s->params.whole_steps ? BOLT_ONE : window) / BOLT_ONE;
         s->grown_at = now;

@@ -51,6 +51,7 @@ ALSO_WORDS = {
         "hostagent/programs/host_programs.h",
     ),
     "dual_plane": ("topologies/",),
+    "bolt": ("compiler/p4info/", "softswitch/p4runtime/p4info_from_json.py"),
     "path_telemetry": (
         "hostagent/include/encc.h",
         "hostagent/include/powertcp.h",
@@ -62,7 +63,8 @@ ALSO_WORDS = {
 """Names that are words of another room, too: a job's AllReduce is one whoever computes it, also for
 who submits it, and the workers of collectives have it in their interface and in the list of host
 programs. A topology of two planes is one whatever its hosts make of them.
-Who makes a rate of what switches write reads it in the form in which they do."""
+Who makes a rate of what switches write reads it in the form in which they do. And a SymbolTable has
+the letters of another one."""
 
 CODE = frozenset({".py", ".c", ".h", ".p4"})
 

@@ -204,7 +204,7 @@ def test_columns_of_fast_cnps_are_there_when_something_goes_by_them() -> None:
     headings, _ = agent_rows.aligned([without, fast], 300)
     assert "fast b/s" in headings and "fast CNPs" in headings
     of_others = {"plane", "plane b/s", "losses", "lost", "answers", "sends by", "path", "cause"}
-    of_others |= {"ref b/s", "load", "power", "window"}
+    of_others |= {"ref b/s", "load", "power", "window", "granted"}
     assert agent_rows.columns_for([fast]) == [
         name for name in agent_rows.COLUMNS if name not in of_others
     ]

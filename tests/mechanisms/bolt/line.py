@@ -212,7 +212,9 @@ class Model:
         self.outcomes[outcome] += 1
 
 
-def passed(made: Switch, fabric: Topology, frames: Iterable[Sent]) -> tuple[list[bytes], list[bytes]]:
+def passed(
+    made: Switch, fabric: Topology, frames: Iterable[Sent]
+) -> tuple[list[bytes], list[bytes]]:
     """Send frames; return what leaves to h1 and what to h2, each in order."""
     found = []
     for each in frames:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 
 from protocols.grants import QueuedPacket, drains_ns
 from protocols.notification import NOTIFICATION_PORT, Notification, NotificationType
-from protocols.rocev2 import icrc_is_valid
-from protocols.telemetry import has_telemetry, shim_of, without
+from protocols.telemetry import has_telemetry, shim_of
 from tests.mechanisms.bolt.line import (
     ASKS,
     Model,
