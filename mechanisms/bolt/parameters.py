@@ -19,14 +19,14 @@ WINDOW_MAX_Q16 = 1 << 34
 NS_PER_S = 10**9
 
 AI = 0.125
-"""What a round trip adds, in packets. Ours: the authors' whole packet lets sixteen flows at 100 Gb/s,
-to each of which the line has less than a packet to give, stand twice a round trip in the queue."""
+"""What a round trip adds, in packets. Ours: with the authors' whole packet sixteen flows of a line
+hold a queue of two round trips: each has less than a packet of the line."""
 
 MAX_MDF = 0.5
 """The authors' ns-3 program: MaxMd."""
 
 WINDOW_MIN = 0.01
-"""The smallest window, in packets, as that of Swift's published rule."""
+"""The smallest window, in packets. Ours: so many senders share a line."""
 
 WINDOW_MOST = 2.0
 """The largest window, in what the line carries in a base round trip. Ours: the authors' is a number

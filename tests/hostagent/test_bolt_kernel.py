@@ -88,9 +88,8 @@ def sequences(
     about = (trip * random.uniform(0.3, 5, shape)).astype(np.uint64)
     rtt = np.where(random.random(shape) < 0.9, about, up_to(random, 1 << 62, shape))
     steps["rtt_ns"] = np.where(random.random(shape) < 0.9, rtt, 0)
-    drains = np.where(
-        random.random(shape) < 0.9, up_to(random, 1 << 20, shape), up_to(random, 1 << 62, shape)
-    )
+    usual = random.random(shape) < 0.9
+    drains = np.where(usual, up_to(random, 1 << 20, shape), up_to(random, 1 << 62, shape))
     steps["drains_ns"] = np.where(queued, drains, 0)
     steps["asks"][:, -1] = 1
     steps["state"] = np.arange(n, dtype=np.uint32)[:, None]

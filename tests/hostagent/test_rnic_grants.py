@@ -67,8 +67,15 @@ class Asking(ScriptedPeer):
 
     def queued(self, drains_ns: int, psn: int | None, **fields: Any) -> bool:
         """Tell the card of a queue that a packet met; None: without saying which."""
-        said = {"type": NotificationType.QUEUE, "severity": drains_ns >> 16, "queue": drains_ns & 0xFFFF,
-                "destination": PEER, "destination_qp": PEER_QPN, "switch_id": 7, "port": 3}  # fmt: skip
+        said = {
+            "type": NotificationType.QUEUE,
+            "severity": drains_ns >> 16,
+            "queue": drains_ns & 0xFFFF,
+            "destination": PEER,
+            "destination_qp": PEER_QPN,
+            "switch_id": 7,
+            "port": 3,
+        }
         body = b"" if psn is None else bytes(QueuedPacket(sequence=psn & 0xFFFFFF))
         frame = Ether(dst="02:00:0a:00:01:01") / datagram(
             Notification(**{**said, **fields}), to=HERE, body=body
@@ -143,14 +150,14 @@ def test_a_grant_is_one_packet_more_once_a_switch_has_not_cleared_it() -> None:
 
 
 def queued_peer() -> Asking:
-    """A peer with eight packets on the way, the last of which was sent now."""
+    """Return a peer with eight packets on the way, the last of which was sent now."""
     peer = Asking()
     peer.post(100)
     peer.asked()
     peer.now = TRIP_NS * 1000
     peer.returned(PSN, 0)
     peer.asked()
-    assert peer.state.rtt_ns == TRIP_NS - 0
+    assert peer.state.rtt_ns == TRIP_NS
     return peer
 
 
