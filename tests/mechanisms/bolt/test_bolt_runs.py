@@ -1,4 +1,4 @@
-"""Bolt in virtual time, from the run file to what flows got, and what becomes of it without switches.
+"""Bolt in virtual time, from the run file to what flows got; and where no switch answers.
 
 eight hosts --100 Gb/s, 1 us--> s1 --100 Gb/s, 1 us--> h1
 """
@@ -13,12 +13,10 @@ import pytest
 
 from compiler import compile_p4
 from controller.program import CompiledProgram
-from mechanisms.bolt.counters import OUTCOMES
 from mechanisms.program import FABRIC
 from mechanisms.registry import defines
 from simulator.runner import Simulation
 from workloads.loader import read_run
-from workloads.model import RunFile
 
 LINE = 100 * 10**9 * 4096 / (4178 + 8)  # payload's part of a link
 INCAST = """
