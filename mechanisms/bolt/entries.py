@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from controller.entries import ActionCall, CloneSession, Entry, Exact, TableEntry, call, match
 from controller.parts import View
@@ -32,7 +32,7 @@ DRAINS_MOST_NS = (1 << 20) - 1
 
 def entries(view: View) -> Iterator[Entry]:
     """Yield the line of each port, for all classes, and the numbers of those whose packets ask."""
-    found: dict[int, Bolt] = view.policy.setting(KEY)
+    found: Mapping[int, Bolt] = view.policy.setting(KEY)
     if not found or QUEUE_TABLE not in view.tables:
         return
     highest = view.facts.priorities - 1

@@ -26,6 +26,7 @@ from hostagent.bpf_test_run import test_run as send
 from hostagent.notifications import Heard, HeardCounts
 from hostagent.pinned_maps import NOTIFICATIONS, Slot
 from hostagent.rnic.native import native
+from mechanisms.bolt.parameters import bolt_parameters
 from mechanisms.fast_cnp.parameters import fast_cnp_parameters
 from protocols.notification import (
     NEIGHBOURS,
@@ -59,6 +60,8 @@ __all__ = ["loaded"]
 FAST = {"fast_cnp": fast_cnp_parameters(100 * 10**9).fields()}
 RATE = rate_of(50 * 10**9 // RATE_UNIT_BPS)
 DOWN = NotificationType.LINK_DOWN
+MEANINGLESS = (6, 7, *range(9, 16))
+"""Types that hosts count and do not keep."""
 SAID: dict[str, Any] = {
     "type": DOWN, "severity": 10, "hops": 3, "validity": 5, "switch_id": 0xA5A5, "port": 0x5A5,
     "sequence": 0xA5A, "destination": "165.90.165.91", "destination_qp": 0xA55AA5, "queue": 0x5AA5,
@@ -138,10 +141,10 @@ def test_the_latest_of_each_host_type_switch_and_port(hearing: Hearing) -> None:
 
 
 def test_types_without_a_meaning_are_counted_and_not_kept(hearing: Hearing) -> None:
-    for kind in range(6, 16):
+    for kind in MEANINGLESS:
         assert hearing.run(frame(type=kind)) is XdpAction.PASS
     assert hearing.heard() == []
-    assert hearing.counted() == counts(dict.fromkeys(range(6, 16), 1))
+    assert hearing.counted() == counts(dict.fromkeys(MEANINGLESS, 1))
 
 
 # --- of congestion -------------------------------------------------------------------------------
@@ -198,7 +201,7 @@ def test_in_a_cnp_another_type_is_kept_as_well_and_the_cnp_is_one(
     assert hearing.program.counted()["notification_type"] == 1
     values = {**SAID, "type": kind, "destination": number(SAID["destination"])}
     found = [{name: getattr(row, name) for name in values} for row in hearing.heard()]
-    assert found == [values] * (kind <= 5)
+    assert found == [values] * (kind not in MEANINGLESS)
     assert hearing.counted() == counts()
 
 
@@ -223,6 +226,37 @@ def test_no_other_type_reaches_a_queue_pair(hearing: Hearing, kind: int) -> None
     before = bytes(native().ffi.buffer(hearing.program.slot()))
     hearing.run(Ether() / datagram(congestion(type=kind), to=HERE))
     assert bytes(native().ffi.buffer(hearing.program.slot())) == before
+
+
+def test_one_of_a_queue_takes_from_the_window_of_the_queue_pair_that_hears_it(
+    hearing: Hearing,
+) -> None:
+    """With a body and without, and of a packet that the ring of send times does not have."""
+    maps, fields = (
+        hearing.program.maps,
+        bolt_parameters(100 * 10**9).in_fabric(10_000, MTU).fields(),
+    )
+    slot = maps.add_queue_pair(
+        number(HERE),
+        QPN + 1,
+        number(PEER),
+        FAR_QPN + 1,
+        mtu=MTU,
+        congestion_control={"bolt": fields},
+    )
+    try:
+        window = fields["first_q16"]
+        for times, body in enumerate((b"", b"\0\0\7\0", b"\0\0\7"), 1):
+            said = congestion(type=8, destination_qp=FAR_QPN + 1, severity=0, queue=5_000)
+            assert hearing.run(Ether() / datagram(said, to=HERE, body=body)) is XdpAction.PASS
+            found = maps.slot(slot)
+            assert found is not None and (found.notified, found.cnps) == (times, 0)
+            assert found.states["bolt"]["window_q16"] < window
+            window = found.states["bolt"]["window_q16"]
+        assert [(row.kind, row.body_bytes) for row in hearing.heard()] == [(8, 3)]
+        assert hearing.counted() == counts({8: 3})
+    finally:
+        maps.remove_queue_pair(number(HERE), QPN + 1)
 
 
 def test_a_queue_pair_whose_algorithms_do_not_hear_it_is_left_alone(hearing: Hearing) -> None:
