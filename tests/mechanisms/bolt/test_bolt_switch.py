@@ -8,7 +8,14 @@ from scapy.layers.l2 import Ether
 
 from protocols.grants import GRANTS_FORMAT, MORE, QueuedPacket, drains_ns
 from protocols.notification import NOTIFICATION_PORT, Notification, NotificationType
-from protocols.telemetry import has_telemetry, shim_of
+from protocols.telemetry import (
+    Telemetry,
+    TelemetryKind,
+    has_telemetry,
+    shim_of,
+    with_shim,
+    without,
+)
 from tests.mechanisms.bolt.line import (
     ASKS,
     FROM,
@@ -25,9 +32,9 @@ from tests.mechanisms.bolt.line import (
 RATES = {"10Gbps": 10 * 10**9, "100Gbps": 100 * 10**9, "400Gbps": 400 * 10**9}
 
 
-def notified(frame: bytes) -> tuple[int, int]:
+def notified(report: bytes) -> tuple[int, int]:
     """Return which packet a notification names, and how long its queue takes to drain."""
-    packet = Ether(frame)
+    packet = Ether(report)
     assert packet[UDP].dport == NOTIFICATION_PORT
     said = packet[Notification]
     assert said.type == NotificationType.QUEUE
@@ -52,7 +59,7 @@ def test_each_packet_is_answered_as_the_model_says(rate: str, seed: int) -> None
     assert outcomes == model.outcomes
     assert len(outcomes) == 7  # all kinds of it
     expected = [(psn, each[1]) for psn, each in model.answers.items() if each[1] is not None]
-    assert [notified(frame)[0] for frame in back] == [psn for psn, _ in expected]
+    assert [notified(report)[0] for report in back] == [psn for psn, _ in expected]
     for report, (_, drains) in zip(back, expected, strict=True):
         assert abs(notified(report)[1] - drains) <= 1
 
