@@ -39,7 +39,7 @@ def test_counts_of_the_fabric_on_every_target(
         assert port.tx_bytes >= 3 * len(FRAME)
         assert port.rate_bps == 40_000_000  # 400 Gb/s at time_scale 10000
         assert (port.marked_packets, port.roce_packets, port.roce_naks) == (0, 0, 0)
-        assert set(port.counters) == {"allreduce", "dlb", "dpfr", "fast_cnps", "iglb"}
+        assert set(port.counters) == {"allreduce", "bolt", "dlb", "dpfr", "fast_cnps", "iglb"}
         assert set(port.counters["fast_cnps"]) == set(OUTCOMES)
         assert not any(port.counters["fast_cnps"].values())
         assert port.queue_bytes is None

@@ -87,5 +87,5 @@ def test_two_senders_run_together() -> None:
 
 @pytest.mark.parametrize("control", ["encc+", "encc+encc", "encc+none", "+", "", "encc + swift"])
 def test_what_does_not_run_together_is_refused(control: str) -> None:
-    with pytest.raises(TopologyError, match="encc, powertcp, swift, none, or two that run"):
+    with pytest.raises(TopologyError, match="encc, powertcp, swift, bolt, none, or two that run"):
         read_run(RUN.replace("mine", repr(control)))
