@@ -91,3 +91,33 @@ def test_a_plane_that_others_congest_leaves_the_other_one_full(
         for r in pq.read_table(tmp_path / "planes.parquet").to_pylist()
     }
     assert rows["h1", 1]["sent_bytes"] > rows["h1", 0]["sent_bytes"]
+
+
+RING = """
+topology:
+  generator: dual_plane
+  spines: 2
+  leaves: 2
+  hosts_per_leaf: 4
+  link: {{rate: 200Gbps, delay: 500ns, queue: 4MB, mtu: 4200B}}
+  classes:
+    roce: {{dscp: 26, queue: 3, path_telemetry: hops}}
+    cnp: {{dscp: 48, queue: 6}}
+    rest: {{queue: 0}}
+until: 2ms
+transport: {{congestion_control: {control}, retransmission: selective-repeat, interfaces: all,
+            failover: {{}}}}
+job: {{ranks: 8, phases: [{{allreduce: {{bytes: 8MB, algorithm: ring}}}}]}}
+"""
+
+
+@pytest.mark.parametrize(("control", "most"), [("encc", 1.08), ("swift", 1.04)])
+def test_acknowledgements_beside_data_both_ways_hold_up_no_window(
+    control: str, most: float, tmp_path: Path
+) -> None:
+    """Each host sends and receives at the rate of both lines: a ring's AllReduce."""
+    run = read_run(RING.format(control=control))
+    outcome = Simulation(run, program(defines(run.topology))).run(tmp_path)
+    assert outcome.summary["jobs"][0]["slowdown_ppm"] <= most * 10**6
+    stats: Any = outcome.end.transport_stats
+    assert int(stats["repeated_packets"].sum()) == 0
