@@ -586,6 +586,12 @@ def test_slots_of_the_kernel_without_a_place_for_times_are_refused() -> None:
         slots_of_the_kernel(pair, "listener", with_sent=False)
 
 
+def test_nobody_asks_switches_for_more_over_planes() -> None:
+    pair = Pair([Link(), Link()])
+    with pytest.raises(CardError, match="over planes no congestion control can ask switches"):
+        slots_of_the_kernel(pair, "bolt")
+
+
 def test_the_kernel_is_told_when_packets_left_and_how_many_are_lost() -> None:
     pair = Pair([Link(), Link()])
     slots, sent = slots_of_the_kernel(pair, "listener")

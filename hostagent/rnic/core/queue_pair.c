@@ -119,6 +119,8 @@ static int check_cc(struct rnic *r, const struct rnic_qp_config *c, const struct
     const uint32_t wants = cc_wants(slot ? slot->algorithms : cc ? cc->algorithms : 0);
     if (wants & CC_PLANES && c->planes.use != RNIC_PLANES_SHARED)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: its congestion control decides on planes, and it has none", c->qpn);
+    if (wants & CC_GRANTS && c->planes.use == RNIC_PLANES_SHARED)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: over planes no congestion control can ask switches for more", c->qpn);
     if (wants & CC_RTT && c->planes.use == RNIC_PLANES_SHARED && slot && !c->plane_sent[0])
         return card_fail(r, RNIC_EINVAL, "queue pair %u: over planes round trips need each plane's cc_sent", c->qpn);
     return RNIC_OK;
