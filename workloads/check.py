@@ -36,6 +36,8 @@ from workloads.limits import (
     group_size,
     is_regular,
     mix_messages,
+    sends_anything,
+    trace_messages,
 )
 from workloads.model import RunFile
 from workloads.path_choice import choice_problems
@@ -51,6 +53,7 @@ from workloads.schema import (
     MixEntry,
     PermutationEntry,
     ScriptEntry,
+    TraceEntry,
 )
 from workloads.several import links_of, rank_problem, span, unjoined
 from workloads.slow_motion import ParameterError
@@ -160,6 +163,8 @@ class _Check:
                 self._permutation(path, entry.permutation)
             elif entry.matrix is not None:
                 self._matrix(path, entry.matrix)
+            elif entry.trace is not None:
+                self._trace(path, entry.trace)
             else:
                 self._spans = False
             for n, packet in enumerate(entry.script or ()):
@@ -308,6 +313,20 @@ class _Check:
                 break
         self._all_meet((*path, key), *ends)
         self._count((*path, key), len(matrix.connections))
+
+    def _trace(self, path: FieldPath, entry: TraceEntry) -> None:
+        where = (*path, "hosts") if entry.hosts else path
+        hosts, ranks = self._ends(where, entry.hosts or [ALL]), entry.trace().ranks
+        if len(hosts) < ranks:
+            self._report((*path, "chakra"), f"{ranks} ranks, but there are {len(hosts)} hosts")
+            return
+        hosts = hosts[:ranks]
+        if len({end.host for end in hosts}) < ranks:
+            self._report(where, "a host is there twice: each rank is a host")
+        if not sends_anything(entry):
+            self._report((*path, "chakra"), "no node sends anything: there is nothing to simulate")
+        self._all_meet((*path, "chakra"), hosts, hosts)
+        self._count((*path, "chakra"), trace_messages(entry))
 
     def _count(self, path: FieldPath, count: int, kept: int | None = None) -> None:
         """Count messages; `kept` (None: all): of which are not made as they are due."""

@@ -1,4 +1,4 @@
-"""The contents of another tool's file: SimAI's jobs, htsim's matrices, flows in CSV, sizes.
+"""The contents of another tool's file: jobs of SimAI, matrices, flows in CSV, traces, sizes.
 
 job:
   simai: step.txt            ranks, tp, pp, ep and phases come from there
@@ -8,6 +8,7 @@ traffic:
   - matrix: {htsim: perm.cm}   who sends how much to whom, and when, comes from there
   - matrix: {hpcc: flow.txt}   the same from a flow file of HPCC's ns-3
   - matrix: {csv: flows.csv}   the same from a table
+  - trace: {chakra: step}          each rank's graph of computing and communication
   - mix: {sizes: my-cdf.txt, ...}   the distribution of sizes comes from there
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
+from workloads.chakra import read_chakra
 from workloads.flow_csv import read_csv
 from workloads.flow_sizes import MIXES
 from workloads.hpcc import read_hpcc
@@ -62,9 +64,31 @@ def _traffic(document: Document, path: FieldPath, entry: object, directory: Path
         return entry
     if isinstance(matrix := entry.get("matrix"), dict):
         return {**entry, "matrix": _matrix(document, (*path, "matrix"), matrix, directory)}
+    if isinstance(trace := entry.get("trace"), dict):
+        return {**entry, "trace": _trace(document, (*path, "trace"), trace, directory)}
     if isinstance(mix := entry.get("mix"), dict):
         return {**entry, "mix": _mix(document, (*path, "mix"), mix, directory)}
     return entry
+
+
+def _trace(
+    document: Document, path: FieldPath, trace: Mapping[str, object], directory: Path
+) -> dict[str, object]:
+    """Read the files of a trace; wrong types are left to the schema."""
+    prefix, groups, teraflops = (trace.get(key) for key in ("chakra", "groups", "teraflops"))
+    numbers = isinstance(teraflops, int | float) and teraflops > 0
+    if not isinstance(prefix, str) or "imported" in trace:
+        return dict(trace)
+    if not (groups is None or isinstance(groups, str)) or not (teraflops is None or numbers):
+        return dict(trace)
+    speed = None if teraflops is None else float(str(teraflops))
+    try:
+        found = read_chakra(prefix, directory, groups, speed)
+    except TopologyError as error:
+        texts = [f"{Path(each.file).name}: {each.message}" for each in error.problems]
+        problems = [document.problem((*path, "chakra"), text) for text in texts]
+        raise TopologyError(problems) from None
+    return {**trace, "imported": found}
 
 
 def _mix(

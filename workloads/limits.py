@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from workloads.flow_sizes import FlowSizes
 from workloads.job_schema import (
     AllGatherEntry,
@@ -13,7 +15,7 @@ from workloads.job_schema import (
     PipelineEntry,
     RootedEntry,
 )
-from workloads.schema import MixEntry
+from workloads.schema import MixEntry, TraceEntry, TraceNode
 
 MAX_MESSAGES = 1 << 25  # of a run that are kept: some GB of memory
 MAX_DUE_MESSAGES = 1 << 32  # of a run with those that are made as they are due: days
@@ -109,3 +111,40 @@ def mix_messages(entry: MixEntry, sizes: FlowSizes, rates_bps: int) -> int:
     mean_bytes = int(sizes.evenly.mean())
     bits = (entry.stop - entry.start) * rates_bps * entry.load >> 32
     return bits // (8 * _PS * mean_bytes)
+
+
+def trace_messages(entry: TraceEntry) -> int:
+    """Return how many messages a trace makes: one a node, and those of its collectives."""
+    nodes = entry.trace().nodes
+    ranks = Counter(node.meeting for node in nodes if node.meeting is not None)
+    found = len(nodes) + ranks.total()  # each rank's end of a collective
+    for node in nodes:
+        if node.meeting is not None and node.turn == 0:
+            found += _trace_collective(node, ranks[node.meeting], entry.allreduce)
+    return found
+
+
+def sends_anything(entry: TraceEntry) -> bool:
+    """Return whether any message of a trace has bytes."""
+    meetings = Counter(node.meeting for node in entry.trace().nodes)
+    return any(
+        node.bytes > 0
+        and (node.kind == "send" or (node.collective != "barrier" and meetings[node.meeting] > 1))
+        for node in entry.trace().nodes
+        if node.kind in ("send", "collective")
+    )
+
+
+def _trace_collective(node: TraceNode, ranks: int, allreduce: str) -> int:
+    if node.bytes == 0 or node.collective == "barrier":
+        return 0
+    chunks = -(-node.bytes // TREE_CHUNK)
+    match node.collective:
+        case "allreduce" if allreduce == "tree":
+            return 2 * (ranks - 1) * (chunks + 1)
+        case "allreduce":
+            return 2 * (ranks - 1) * ranks
+        case "broadcast":
+            return (ranks - 1) * chunks
+        case _:
+            return (ranks - 1) * ranks

@@ -42,9 +42,11 @@ from workloads.schema import (
     MixEntry,
     PermutationEntry,
     ScriptEntry,
+    TraceEntry,
 )
 from workloads.several import span
 from workloads.spans import Spans
+from workloads.traces import TracePlan
 
 _PS = 10**12
 
@@ -91,6 +93,8 @@ class _Plan:
                 self._permutation(name, number, entry.permutation)
             elif entry.matrix is not None:
                 self._matrix(name, number, entry.matrix)
+            elif entry.trace is not None:
+                self._trace(name, number, entry.trace)
             else:
                 self._script(number, entry.script or [])
         self._jobs()
@@ -299,6 +303,21 @@ class _Plan:
             of = added.reshape(-1, n)
             self._after(of[later], of[earlier], n)
         self.spans.traffic(name, added, "matrix")
+
+    def _trace(self, name: str, number: int, entry: TraceEntry) -> None:
+        hosts = self._interfaces(entry.hosts or [ALL])[: entry.trace().ranks]
+        kind = FlowKind(
+            f"traffic {number}",
+            entry.dscp,
+            entry.queue,
+            entry.payload,
+            entry.udp_port,
+            entry.rate or 0,
+            entry.transport == "none",
+            entry.operation,
+        )
+        tables = (self.flows, self.messages, self.spans)
+        TracePlan(name, entry, kind, self.flows.places(hosts), tables).plan()
 
     def _each(
         self,

@@ -37,6 +37,7 @@ from topologies.document import Document
 from topologies.errors import TopologyError
 from topologies.event_schema import EventEntry
 from topologies.fields import (
+    MAX_VOLUME,
     Count,
     CountOrNone,
     Dscp,
@@ -324,6 +325,55 @@ class MatrixEntry(FlowSettings):
         return ImportedMatrix(nodes=len(table), connections=found, waits=[])
 
 
+class TraceNode(Model):
+    """A node of a trace (workloads/chakra.py): `after` are places of the trace's list of nodes.
+
+    `ps`: how long it computes. `meeting`, `turn`: which collective it is a part of, and the rank's
+    place in its group. `send`: the place of the send that a receive waits for.
+    """
+
+    rank: CountOrNone
+    id: int
+    name: str = ""
+    kind: Literal["compute", "send", "recv", "collective"]
+    after: list[CountOrNone] = Field(default=[])
+    ps: Annotated[int, Field(ge=0)] = 0
+    bytes: Annotated[int, Field(ge=0, le=MAX_VOLUME)] = 0
+    peer: CountOrNone | None = None
+    collective: str | None = None
+    root: CountOrNone = 0
+    send: CountOrNone | None = None
+    meeting: CountOrNone | None = None
+    turn: CountOrNone = 0
+
+
+class ImportedTrace(Model):
+    """What the files of a trace say."""
+
+    ranks: Count
+    nodes: list[TraceNode]
+
+
+class TraceEntry(FlowSettings):
+    """An execution trace: computing, messages and collectives of ranks, each behind what it needs.
+
+    `chakra`: the files' name without `.RANK.et`. Ranks are `hosts` in turn. `groups`: a JSON file
+    of process groups. `teraflops`: of a rank, for computing with operations and no duration.
+    """
+
+    chakra: str
+    groups: str | None = None
+    teraflops: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    allreduce: Literal["ring", "tree"] = "ring"
+    imported: ImportedTrace | None = None
+    hosts: Ends | None = None
+    rate: Rate | None = None
+
+    def trace(self) -> ImportedTrace:
+        """Return the nodes."""
+        return self.imported or ImportedTrace(ranks=1, nodes=[])
+
+
 class UdpFields(Model):
     """A UDP header."""
 
@@ -383,6 +433,7 @@ class TrafficEntry(Model):
     message: MessageEntry | None = None
     permutation: PermutationEntry | None = None
     matrix: MatrixEntry | None = None
+    trace: TraceEntry | None = None
     script: Annotated[list[ScriptEntry] | None, Field(min_length=1)] = None
 
     @model_validator(mode="after")

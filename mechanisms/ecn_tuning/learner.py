@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import nlargest
 
 from controller.digests import DigestMessage
 from controller.entries import TableEntry
@@ -27,6 +28,9 @@ from topologies.model import PS_PER_NS, Topology
 
 CHANGE = 16
 """A threshold is written that differs from the one in force by more than a part of so many."""
+
+REPEATS = 2
+"""A queue has to make room for a rise that was reported this many times within its memory."""
 
 Place = tuple[str, int, int]
 """Switch, port, class of service."""
@@ -47,11 +51,14 @@ class Known:
     found: EcnThresholds | None = None
 
     def measured(self) -> Measured:
-        """Return the most of what was reported lately."""
-        most = Measured(0, 0)
-        for _, each in self.lately:
-            most = most.and_of(each)
-        return most
+        """Return the most flows that were reported lately, and the most bytes that came twice.
+
+        A burst that came once says little of the next one: two flows that start at line rate fill
+        the queue once, and then have slowed down.
+        """
+        flows = max((each.flows for _, each in self.lately), default=0)
+        rises = nlargest(REPEATS, (each.rise_bytes for _, each in self.lately))
+        return Measured(flows, rises[-1] if rises else 0)
 
 
 class EcnTuner:

@@ -115,6 +115,7 @@ def test_each_is_in_the_table_of_make_bench() -> None:
             "--only acks,cuts",
             "--only cuts: choose of pause, acks, mute, paths",
         ),
+        ("htsim_rows.py", "--only rail", "--only rail: choose a part of one of: one flow"),
         ("in_turn.py", ". no-such-folder", "no-such-folder has no tests/bench/bench_engine.py"),
     ],
 )
@@ -122,6 +123,16 @@ def test_wrong_arguments(script: str, options: str, says: str) -> None:
     done = call(HERE / script, *options.split())
     assert done.returncode == 2
     assert says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_row_of_htsims_list_beside_what_is_recorded() -> None:
+    """489 packets of 4,178 B and five more links' store and forward: 171.5 us."""
+    done = call(HERE / "htsim_rows.py", "--seeds", "1", "--only", "one flow")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()[1:]
+    name, limit, recorded, ours = re.split(r"  +", line.strip())
+    assert (name, limit, recorded) == ("one flow", "190", "176.2")
+    assert ours.startswith("171.")
 
 
 def test_checkouts_in_turn(tmp_path: Path) -> None:

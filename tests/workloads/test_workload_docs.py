@@ -28,6 +28,7 @@ from workloads.schema import (
     PermutationEntry,
     RunEntry,
     ScriptEntry,
+    TraceEntry,
     TrafficEntry,
 )
 from workloads.transport_schema import transport_entry
@@ -64,6 +65,7 @@ def test_every_key_is_told() -> None:
         MatrixEntry,
         PermutationEntry,
         ScriptEntry,
+        TraceEntry,
         TrafficEntry,
         JobEntry,
         PhaseEntry,

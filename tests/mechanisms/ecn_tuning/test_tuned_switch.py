@@ -222,7 +222,7 @@ def found(tuner: EcnTuner) -> EcnThresholds:
     return known
 
 
-def test_thresholds_follow_the_most_of_what_was_reported_lately() -> None:
+def test_thresholds_follow_the_most_that_was_reported_twice_lately() -> None:
     tuner, queue = learner(), port_1()
 
     def right(flows: int, rise: int) -> EcnThresholds:
@@ -230,12 +230,15 @@ def test_thresholds_follow_the_most_of_what_was_reported_lately() -> None:
         return thresholds(Measured(flows, rise), *args)
 
     assert told(tuner, 0, 2, 0) and found(tuner) == right(2, 0)
-    assert told(tuner, INTERVAL, 57, 3_000_000) and found(tuner) == right(64, 3_000_000)
-    assert told(tuner, 2 * INTERVAL, 2, 0) == []  # the burst is remembered
+    assert told(tuner, INTERVAL, 57, 3_000_000) == []  # one burst is none yet
+    assert told(tuner, 2 * INTERVAL, 2, 0) == []
+    assert told(tuner, 3 * INTERVAL, 2, 2_500_000)
+    assert found(tuner) == right(64, 2_500_000)  # the less of the two
+    assert told(tuner, 4 * INTERVAL, 2, 0) == []  # both are remembered
     memory_ns = queue.memory_ps // 1000
     assert told(tuner, INTERVAL + memory_ns - 1, 2, 0) == []
     assert told(tuner, INTERVAL + memory_ns, 2, 0) and found(tuner) == right(2, 0)
-    assert tuner.totals() == {"ecn_reports": 5, "ecn_thresholds": 3}
+    assert tuner.totals() == {"ecn_reports": 7, "ecn_thresholds": 3}
     assert tuner.due() is None
 
 
@@ -247,7 +250,8 @@ def test_an_entry_has_both_thresholds_and_small_changes_are_not_written() -> Non
     assert arguments["high"] >= 4 * arguments["low"] > 0 and arguments["slope"] > 0
     before = found(tuner)
     assert told(tuner, 1, 4, 1_901_000) == [] and found(tuner) == before
-    assert told(tuner, 2, 4, 1_950_000) != []
+    assert told(tuner, 2, 4, 1_950_000) == []  # the two most are 1.950 and 1.901 MB
+    assert told(tuner, 3, 4, 1_950_000) != []
 
 
 def test_off_takes_entries_away_and_on_puts_back_what_was_found_meanwhile() -> None:
@@ -256,8 +260,9 @@ def test_off_takes_entries_away_and_on_puts_back_what_was_found_meanwhile() -> N
     off = tuner.switched(False, 1)
     assert off is not None and off.gone == {"s1": (first,)} and not off.put
     assert tuner.switched(False, 1) is None
-    assert told(tuner, 2, 57, 3_000_000) == []
-    on = tuner.switched(True, 3)
+    for now in (2, 3):
+        assert told(tuner, now, 57, 3_000_000) == []
+    on = tuner.switched(True, 4)
     assert on is not None and not on.gone
     (entry,) = on.put["s1"]
     assert entry.key == first.key and entry != first
