@@ -155,7 +155,7 @@ class _Reader:
             files.append(self._file(len(files)))
         if len(files) < 2:
             missing = self._file(len(files))
-            self._tell(missing, "no such file: a trace has one file per rank, PREFIX.0.et, PREFIX.1.et")
+            self._tell(missing, "no such file: a trace is one file per rank, PREFIX.0.et, ...")
             self._stop()
         return files
 
