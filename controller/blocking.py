@@ -134,7 +134,7 @@ class BlockingController:
         return self._call(self._controller.switch_mechanism(name, on))
 
     def schedule(self, event: JobsSubmitted | JobsEnded) -> Scheduled:
-        """Tell the planners of jobs that some start or have ended, and write what follows."""
+        """Notify the planners of jobs that start or have ended, and write what follows."""
         return self._call(self._controller.schedule(event))
 
     @property
@@ -151,7 +151,7 @@ class BlockingController:
         return self._call(self._controller.ask(name, question))
 
     def tell(self, name: str, saying: Callable[[Any], Learned | None]) -> None:
-        """Tell a mechanism's learner something, and write what follows from it."""
+        """Pass an event to a mechanism's learner, and write what follows from it."""
         self._call(self._controller.tell(name, saying))
 
     @property
@@ -205,7 +205,7 @@ class BlockingController:
         self._call(self._controller.unretire())
 
     def lendable_id(self, switch: str) -> int:
-        """Return with what somebody else is a switch's primary. Raises NotPrimary."""
+        """Return another client's election id as a switch's primary. Raises NotPrimary."""
         return self._controller.lendable_id(switch)
 
     def next_election_ids(self) -> dict[str, int]:

@@ -379,7 +379,7 @@ class FabricController(FabricSessions):
         return await self._handle(MechanismSwitched(name, on))
 
     async def schedule(self, event: JobsSubmitted | JobsEnded) -> Scheduled:
-        """Tell the planners of jobs that some start or have ended, and write what follows."""
+        """Notify the planners of jobs that start or have ended, and write what follows."""
         async with self._steps:
             begin = time.monotonic()
             work = self.loop.handle(event, _now())
@@ -415,7 +415,7 @@ class FabricController(FabricSessions):
         return cast(T, self.loop.ask(name, question))
 
     async def tell(self, name: str, saying: Callable[[Any], Learned | None]) -> None:
-        """Tell a mechanism's learner something, and write what follows from it."""
+        """Pass an event to a mechanism's learner, and write what follows from it."""
         await self._learned(self.loop.tell(name, saying, _now()))
 
     @property

@@ -155,7 +155,7 @@ class FabricSessions:
         }
 
     def lendable_id(self, switch: str) -> int:
-        """Return with what somebody else is a switch's primary. Raises NotPrimary."""
+        """Return another client's election id as a switch's primary. Raises NotPrimary."""
         session = self._session(switch)
         if session.standing is Standing.BACKUP:
             raise session.not_primary()

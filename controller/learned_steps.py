@@ -22,7 +22,7 @@ from controller.session import SwitchSession
 class LearnedSteps:
     """Writes over sessions what one control loop learned.
 
-    `steps`: held by whoever changes the loop's model and writes the difference.
+    `steps`: held by the caller that changes the loop's model and writes the difference.
     """
 
     def __init__(

@@ -117,7 +117,7 @@ class ControlLoop:
         return question(self.learners.get(name))
 
     def tell(self, name: str, saying: Callable[[Any], Learned | None], now: int) -> Work:
-        """Tell a mechanism's learner something; nothing happens where there is none."""
+        """Pass an event to a mechanism's learner; nothing happens where there is none."""
         learner = self.learners.get(name)
         learned = None if learner is None else saying(learner)
         return self._work([learned], now)

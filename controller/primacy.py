@@ -1,6 +1,6 @@
 """Being the primary of a switch: the P4Runtime stream, arbitration, and other controllers.
 
-The gRPC client is finsy's. Its own run loop isn't used: it retries silently for ever, and here each
+The gRPC client is finsy's. Its own run loop isn't used: it retries silently forever, and here each
 step has a deadline and ends in one clear error.
 """
 
@@ -224,7 +224,7 @@ class PrimarySession(ABC):
         await self._open(deadline)
         if self._first_election_id == AT_REST:
             return
-        if self.standing is Standing.VACANT:  # somebody was here before, with a higher id
+        if self.standing is Standing.VACANT:  # another client was here before, with a higher id
             await self._ask(self.claimable_election_id, deadline)
         if not self.is_primary:
             raise self.not_primary()
@@ -237,7 +237,7 @@ class PrimarySession(ABC):
             await asyncio.wait_for(channel.channel_ready(), self._left(deadline))
         except TimeoutError:
             message = f"{self.name}: nothing answers at {self.address} after {self._timeout:g} s"
-            if self._tls is not None:  # gRPC does not tell a refused certificate from silence
+            if self._tls is not None:  # gRPC can't distinguish a refused certificate from silence
                 message += ", or not with TLS and a certificate that both sides accept"
             raise SwitchUnreachable(message) from None
         self._id_was_taken = False
@@ -327,7 +327,7 @@ class PrimarySession(ABC):
             # A switch that is gone has no place to leave: the next call to it reports that.
             with contextlib.suppress(NotPrimary, SwitchUnreachable):
                 await self._ask(AT_REST, deadline)
-            if self._id_was_taken:  # somebody came with the id that we claimed the place with
+            if self._id_was_taken:  # a client came with the id with which we claimed the place
                 with contextlib.suppress(NotPrimary, SwitchUnreachable):
                     await self._begin_again(deadline)
 

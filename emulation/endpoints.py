@@ -160,7 +160,7 @@ class Endpoints:
             raise failures[0]
 
     def _tell(self, name: str, ends: Collection[Endpoint], on: bool) -> None:
-        """Tell one daemon that those of its interfaces are drained, or no longer."""
+        """Notify one daemon that those of its interfaces are drained, or no longer."""
         numbers = _numbers(name, ends)
         if not numbers:
             return

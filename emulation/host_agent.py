@@ -38,7 +38,7 @@ class AgentOutcome:
 
     @property
     def notice(self) -> str:
-        """What the user should know; empty where there is nothing to tell."""
+        """What the user should know; empty where there is nothing to report."""
         if self.problem:
             return f"no host agent: {self.problem}; RoCE endpoints use AF_PACKET"
         if self.native < self.interfaces:

@@ -1,7 +1,7 @@
 """What switches' interfaces are called: s1-eth2 as in Mininet, or with the run's prefix.
 
 Switches' ports are in the root namespace, where a name can be given once. So one run at a time has
-the plain names, and only if nobody else has any of them; another one's carry its id. Either way
+the plain names, and only if no other program has one; other runs' carry their id. Either way
 the name with the id finds the interface (as its alternative name), and nothing but an interface of
 this run: it is the one that the record lists and clean-up removes.
 """
@@ -55,7 +55,7 @@ class InterfaceNames:
         taken = next(filter(interface.exists, plain.values()), None)
         if taken is not None:
             claim.close()
-            return f"somebody else has an interface called {taken}"
+            return f"another program has an interface called {taken}"
         self._claim = claim
         return ""
 

@@ -1,4 +1,4 @@
-"""Taking links of a running fabric down and up, as if somebody pulled the cable.
+"""Taking links of a running fabric down and up, as if the cable were pulled.
 
 A link between two of our switches goes down by both switches' ports, over their side channel. A
 link to a host goes down by the switch's interface: the host then sees no carrier. BMv2 forwards

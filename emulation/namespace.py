@@ -1,6 +1,6 @@
 """Doing something inside a host's network namespace from this process, without a new process.
 
-A socket belongs for ever to the namespace it was opened in, so a probe opens its sockets with
+A socket belongs forever to the namespace it was opened in, so a probe opens its sockets with
 `open_socket` and then uses them from here like any other.
 """
 

@@ -200,7 +200,7 @@ def _endpoint(host: LiveHost) -> Endpoint:
 def roce_over_spines(session: Session) -> Row:
     """Send RoCEv2 packets between leaves: all arrive whole, and every equal way carried some.
 
-    The ways are told apart by the switches next to the sender's leaf (the spines, in a leaf-spine
+    Ways are distinguished by the switches next to the sender's leaf (the spines, in a leaf-spine
     fabric): what each carried is the growth of its RoCE counters, read over P4Runtime.
     """
     source, destination = far_pair(session)

@@ -96,7 +96,7 @@ def exchange(
         namespace.open_socket(
             destination.pid, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_IP)
         ) as rx,
-        # Somebody listens, else the receiver's kernel answers each packet "port unreachable".
+        # A socket listens, else the receiver's kernel answers each packet "port unreachable".
         namespace.open_socket(destination.pid, socket.AF_INET, socket.SOCK_DGRAM) as listener,
     ):
         tx.bind((source.address, 0))  # the route is chosen by it, not by the header's address

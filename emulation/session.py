@@ -177,7 +177,7 @@ class Session:
         self.network.check_tickers()
 
     def _leave_taken_ports(self) -> bool:
-        """Start switches again whose port somebody took before they did; say if there were any."""
+        """Restart switches whose port another process took first; say if there were any."""
         moved = [
             switch
             for switch in self.network.switches.values()
@@ -213,7 +213,7 @@ class Session:
     def _watched(self, name: str) -> Supervisor:
         if self._supervisor is None:
             raise EmulationError(
-                f"{name} is left alone: nobody watches the switches yet",
+                f"{name} is left alone: no supervisor watches the switches yet",
                 "switches are killed and revived once the run has its prompt: CLI=1",
             )
         return self._supervisor
@@ -319,7 +319,7 @@ class Session:
 
     @contextmanager
     def lent(self, switch: str) -> Iterator[int]:
-        """Let somebody else be a switch's primary for the block; yield the election id for that.
+        """Let another client be a switch's primary for the block; yield the election id for that.
 
         What was written meanwhile stays. Raises ControllerError when the switch is not given back.
         """
@@ -345,7 +345,7 @@ class Session:
             port = switch.settings.grpc_port
             if port != FIRST_GRPC_PORT + number:
                 taken = FIRST_GRPC_PORT + number
-                lines.append(f"P4Runtime of {name} is at port {port}: somebody has {taken}")
+                lines.append(f"P4Runtime of {name} is at port {port}: {taken} is taken")
         return lines
 
     def target_facts(self) -> TargetFacts:

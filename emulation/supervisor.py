@@ -47,7 +47,7 @@ class Supervisor:
         self._alive: set[str] = set(session.network.switches)
         self._given_up: set[str] = set()
         self._killed: set[str] = set()
-        self._away: set[str] = set()  # of those: nobody waits for them
+        self._away: set[str] = set()  # of those: no call waits for them
         self._routed_around: set[str] = set()
         self._deaths: dict[str, deque[float]] = {
             name: deque(maxlen=RESTARTS) for name in session.network.switches
@@ -152,7 +152,7 @@ class Supervisor:
     def _next_death(self) -> str | None:
         """Wait until a switch ends; return its name, None when it is time to stop.
 
-        _WOKEN: somebody else is to be watched now.
+        _WOKEN: other switches are to be watched now.
         """
         fds: dict[int, str] = {}
         poller = select.poll()

@@ -179,7 +179,7 @@ class SwitchNode(Switch):  # type: ignore[misc]
             return False
         try:
             with socket.create_connection(("127.0.0.1", self.settings.grpc_port), 0.2) as made:
-                # While nobody listens, the kernel may join a connection to itself.
+                # While no process listens, the kernel may join a connection to itself.
                 return bool(made.getsockname() != made.getpeername())
         except OSError:
             return False
@@ -201,7 +201,7 @@ class SwitchNode(Switch):  # type: ignore[misc]
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     def found_its_port_taken(self) -> bool:
-        """Say whether it ended because somebody else held its P4Runtime port."""
+        """Say whether it ended because another process held its P4Runtime port."""
         return any(_PORT_TAKEN in line for line in self.last_log_lines())
 
     def last_log_lines(self, count: int = LOG_LINES_SHOWN) -> list[str]:

@@ -2,7 +2,7 @@
 
 Looking whether a port is free and binding it are two steps, done by two processes. So a run says
 first which ports it will use, by binding a socket of a well-known name in the kernel's abstract
-namespace: nobody else can bind that name until this process has ended, however it ends.
+namespace: no other process can bind that name until this process has ended, however it ends.
 """
 
 from __future__ import annotations

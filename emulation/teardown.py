@@ -1,6 +1,6 @@
 """Removing what a run made: exactly what its record lists, also when its runner has crashed.
 
-Nothing is looked up by pattern, and nobody else's process, link or namespace is touched.
+Nothing is looked up by pattern, and no other process, link or namespace is touched.
 """
 
 from __future__ import annotations

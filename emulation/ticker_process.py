@@ -78,7 +78,7 @@ class Ticks:
 
 
 def tick(device: socket.socket, all_ticks: Sequence[Ticks]) -> NoReturn:
-    """Send what is due, for ever. Raises OSError when the interface is gone."""
+    """Send what is due, forever. Raises OSError when the interface is gone."""
     while True:
         each = min(all_ticks, key=lambda ticks: ticks.due_ns)
         now = time.monotonic_ns()

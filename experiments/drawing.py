@@ -1,4 +1,4 @@
-"""Figures of labs, in the style of all of Weft's: colours that colour-blind readers tell apart
+"""Figures of labs, in the style of all of Weft's: colours that colour-blind readers distinguish
 (Okabe and Ito), units on every axis, and below it what ran where.
 
     with drawing(out / "queues.png", where(table)) as figure:
@@ -145,7 +145,7 @@ def bars(
 
 
 def lines(axes: Any, series: Mapping[str, tuple[Any, Any]], *, steps: bool = False) -> None:
-    """Draw lines, each (x, y) under its label; at most six can be told apart.
+    """Draw lines, each (x, y) under its label; at most six can be distinguished.
 
     `steps`: a value holds until the next one. Raises LabError for too many.
     """

@@ -1,7 +1,7 @@
 """Fabrics that are set up once for several runs, each of which runs in a forked process.
 
 fabrics = Fabrics()
-prepared = fabrics.of(run, program)                   # set up, or what is there already
+prepared = fabrics.of(run, program)                   # set up, or reused
 result = jobs.in_child(lambda: play(prepared))        # a copy of it, as it was set up
 """
 

@@ -44,10 +44,10 @@ from workloads.plan import plan
 from workloads.source_ports import chooser_of
 
 NICE = -10
-"""Of switches, endpoints and of who looks at them: real time can't wait for others' programs."""
+"""Of switches, endpoints and their readers: real time can't wait for other programs."""
 
 ATTEMPTS = 3
-"""A run that the machine did not keep up with is played again, so many times in all."""
+"""A run that the machine did not keep up with is repeated, so many times in all."""
 
 SLACK_NS = PACE_SLACK_PS // 1000
 """What endpoints make up for; a machine that stands still for longer has changed the run."""

@@ -1,6 +1,6 @@
 """A run file's traffic as queue pairs between running hosts: who sends what, when.
 
-The simulator's planner says what there is to send, so that both runtimes carry out the same run.
+The simulator's planner decides what is sent, so that both runtimes carry out the same run.
 What endpoints can't do is refused before anything is made: open-loop packets, messages that wait
 for those of other flows, packets larger than namespaces carry.
 """
@@ -30,7 +30,7 @@ from workloads.randomness import Random
 from workloads.transport import Transport, class_of
 
 CHUNK_BYTES = 1 << 16
-"""A message is played as WRITEs of at most this: longer ones complete seldom, shorter ones cost."""
+"""A message is sent as WRITEs of at most this: longer ones complete seldom, shorter ones cost."""
 
 OUTSTANDING_BYTES = 1 << 28
 """Handed over and not complete, of a flow: more than a 10 km link and a switch's queue hold."""
@@ -171,9 +171,11 @@ def _check(run: RunFile, traffic: Traffic) -> None:
     waiters = (arrays.first[1:] - arrays.first[:-1]).astype(np.int64)
     before = np.repeat(np.arange(len(arrays)), waiters)
     if (flow[before] != flow[arrays.next]).any():
-        raise refuse("messages that wait for those of other flows (jobs, rounds) are not played")
+        raise refuse(
+            "messages that wait for those of other flows (jobs, rounds) do not run in real time"
+        )
     if not (arrays.messages["bytes"] > 0).all():
-        raise refuse("barriers are not played")
+        raise refuse("barriers do not run in real time")
 
 
 # --- at work -------------------------------------------------------------------------------------

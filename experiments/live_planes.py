@@ -1,4 +1,4 @@
-"""A flow's planes at its source, as both runtimes tell of them, in fabric time."""
+"""A flow's planes at its source, as both runtimes report them, in fabric time."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from hostagent.rnic.client import EndpointClient
 from softswitch.diagnostics import DiagnosticsClient
 
 WATCH_MS = 20
-"""How often endpoints tell of their queue pairs."""
+"""How often endpoints report their queue pairs."""
 
 _READ_BYTES = 1 << 20
 

@@ -26,7 +26,7 @@ _TELL_EVERY_S = 0.2
 
 @dataclass(frozen=True)
 class Job:
-    """A context that can be sent to another process: it reports to nobody yet.
+    """A context that can be sent to another process: it has no reporting yet.
 
     `beside`: it stands beside a run in real time.
     """

@@ -122,7 +122,7 @@ def _collected(
             if scheduler is not None:
                 playing = played_by_dask(assignment, tasks, scheduler)
             elif multiprocessing.current_process().daemon:
-                # A worker of somebody's pool, who may not start processes.
+                # A worker of another pool, which may not start processes.
                 playing = (play(assignment, *task) for task in tasks)
             else:
                 _build(assignment.program)
@@ -161,7 +161,7 @@ def _played_here(
             yield None  # a caller may start threads from here on: they are not forked
             for number, result in pool.results():
                 if isinstance(result, jobs.Loss):
-                    result = Played(*tasks[number], failure=result.of("the process that played it"))
+                    result = Played(*tasks[number], failure=result.of("the process that ran it"))
                 yield result
     finally:
         fabrics.forget()

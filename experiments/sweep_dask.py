@@ -124,7 +124,7 @@ def _played(
         for task in suspects:  # alone, so that none is blamed for another's end
             futures = {submit(task): task}
             [future] = ended(list(futures))
-            failure = "the worker that played it ended (out of memory?)"
+            failure = "the worker that ran it ended (out of memory?)"
             yield _outcome(distributed, future, task) or Played(*task, failure=failure)
     finally:
         client.cancel(list(futures), force=True)

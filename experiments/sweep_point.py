@@ -144,7 +144,7 @@ def play(
                              for p in error.problems)  # fmt: skip
             return Played(point, seed, failure=text)
         except Died as error:
-            return Played(point, seed, failure=error.loss.of("the process that played it"))
+            return Played(point, seed, failure=error.loss.of("the process that ran it"))
         except Exception as error:
             return Played(point, seed, failure=describe(error))
         finally:

@@ -40,7 +40,7 @@ INCLUDE = BPF_DIRECTORY.parent / "include"
 ROOT = BPF_DIRECTORY.parent.parent
 PROGRAM = "roce_xdp"
 CPU_S = 120  # of processor time: fifty times what it takes, however busy the machine is
-TIMEOUT_S = 600.0  # for one that waits for ever
+TIMEOUT_S = 600.0  # for one that waits forever
 OTHERS_S = 300.0  # for another agent that loads into the same pins
 
 _CLONE_NEWNET = 0x40000000

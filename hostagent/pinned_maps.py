@@ -285,7 +285,7 @@ class PinnedMaps:
         """Forget a slot and whatever leads to it; what leads to another one by now stays."""
         index, peers = self._fds["cc_index"], self._fds["cc_peers"]
         places = [(index, _INDEX_KEY.pack(local, qpn)) for local, _ in ways]
-        # Notifications that name its peer are for nobody, unless a newer one has that.
+        # Notifications that name its peer have no receiver, unless a newer one has that.
         places += [(peers, key) for key in _peer_keys(ways, peer_qpn)]
         for fd, key in places:
             if bpf_syscall.map_lookup(fd, key, 4) == number:

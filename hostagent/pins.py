@@ -1,4 +1,4 @@
-"""Where a run's maps are pinned, what is there, and whether this version can use it.
+"""Where a run's maps are pinned, which ones exist, and whether this version can use them.
 
     /sys/fs/bpf/weft-<run id>/{cc_slots,cc_sent,cc_index,cc_peers,endpoints,sockets,counters,
                                notifications,notified_counts,layout}

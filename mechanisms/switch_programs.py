@@ -21,7 +21,7 @@ from softswitch.program_cache import Compiled
 from topologies.model import Topology
 
 Compile = Callable[[Path], Compiled]
-"""Compile a P4 file; the way to tell somebody that it takes its time."""
+"""Compile a P4 file; the second argument reports a compilation that takes time."""
 
 
 class NotSteerableError(ControllerError):

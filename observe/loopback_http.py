@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse_method(self) -> None:
         page = _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET: nothing here can be changed")
-        self.close_connection = True  # a body may follow that nobody reads
+        self.close_connection = True  # a body may follow that is not read
         self._send(page, {"Allow": "GET, HEAD"})
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse_method

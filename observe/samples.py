@@ -1,7 +1,7 @@
 """What switches count, as samples, and the rates between two samples.
 
-Passive: whoever reads the switches (`observe.metrics_reader`, a test, the simulator) makes the
-samples, and whoever shows them (`weft top`, the web page, Prometheus) takes the results.
+Passive: the reader of the switches (`observe.metrics_reader`, a test, the simulator) makes the
+samples, and the views (`weft top`, the web page, Prometheus) take the results.
 Everything is as it happens on this machine, in real time; `fabric_bps` scales a rate.
 """
 

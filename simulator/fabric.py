@@ -210,7 +210,7 @@ class Fabric:
     def kill(self, switch: str, *, alive: bool) -> None:
         """Switch a switch off, which loses its queues, or on again."""
         virtual = self.switches[switch]
-        # While it is off, nobody reports its own ports to it; once it returns, those that are down.
+        # While it is off, its ports are not reported to it; once it returns, those that are down.
         virtual.device.core.report_ports(TICKER_PORT, b"")
         self.engine.set_node(self.nodes[switch], alive)
         if alive:

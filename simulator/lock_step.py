@@ -208,7 +208,7 @@ class LockStep:
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
-        """Let virtual time go on in the block, while nobody else uses a switch."""
+        """Let virtual time continue in the block, while no other thread uses a switch."""
         with self._turn:
             engine = self._simulation.engine
             while self._changed:

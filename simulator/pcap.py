@@ -2,7 +2,7 @@
 
 The engine carries a packet as its headers and the length and seed of a tail. Here the tail becomes
 bytes, and where it ends a RoCEv2 packet, its last four bytes become the ICRC that a NIC would have
-sent: it is computed only for packets that somebody looks at.
+sent: it is computed only for packets whose bytes are needed.
 """
 
 from __future__ import annotations

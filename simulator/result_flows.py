@@ -268,5 +268,5 @@ JOB_COLUMNS = (
     *integers("fct_p50_ps", "fct_p99_ps", "fct_max_ps"),
     *(Column(f"message_slowdown_{key}_ppm") for key in ("p50", "p99", "max")),
 )
-# What summary.json tells of: a run may have thousands of collectives.
+# What summary.json reports: a run may have thousands of collectives.
 SUMMARISED = frozenset({SpanKind.JOB.value, SpanKind.PHASE.value, SpanKind.TRAFFIC.value})

@@ -549,7 +549,7 @@ class Simulation:
         if not any(row.paused for end in switches.values() for row in end.waiting):
             return {}
         if self.control.own:
-            return {}  # of switches that nobody plans for it is not known what they hold
+            return {}  # entries of switches without a controller are not known
         on_the_way = flow_stats["sent_packets"] > flow_stats["received_packets"]
         flows = np.flatnonzero(on_the_way)[:MOST_PATHS].tolist()
         topology, control = self.fabric.topology, self.control

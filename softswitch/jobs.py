@@ -11,7 +11,7 @@ A process that dies costs the job that it has, and no other. Processes die with 
 and only that one hears Ctrl-C.
 
 pebble is not underneath: its workers share a channel. In pebble 5.2 a worker that exits with code 0
-leaves its job unfinished for ever, and one killed while it sends its result stops the others.
+leaves its job unfinished forever, and one killed while it sends its result stops the others.
 """
 
 from __future__ import annotations
@@ -390,7 +390,7 @@ def _serve(pipe: Connection[Any, Any], do: Do[Any, Any], parent: int, folder: Pa
     def tell(share: float, text: str) -> None:
         pipe.send(_Progress(share, text))
 
-    with suppress(EOFError, OSError):  # of the pipe: nobody asks any more
+    with suppress(EOFError, OSError):  # of the pipe: no caller is left
         while True:
             job = pipe.recv()
             try:

@@ -1,4 +1,4 @@
-"""Addresses that follow from the place in the fabric, so that a reader can tell them apart.
+"""Addresses that follow from the place in the fabric, so that a reader can distinguish them.
 
 The n-th host of the l-th leaf is 10.0.l.n/24 (10.1.0.n for leaf 256, and so on), its gateway is
 10.0.l.254, and its MAC address is 02:00 and the four bytes of its IP address. The gateway

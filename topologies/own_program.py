@@ -2,7 +2,7 @@
 
 program: lb.p4                  every switch's program; in the explicit form also a switch's own
 entries: entries                a folder with s1-runtime.json, s2-commands.txt, or a file a switch
-controller: none                nobody plans routes: switches hold what `entries` say
+controller: none                no controller plans routes: switches hold the entries of `entries`
 arp: static                     hosts know the MACs in their networks, their gateways' included
 units: bmv2                     timestamps in microseconds, queue depths in packets, as in BMv2
 cpu_port: 510                   by which programs send to the controller; 255 without it

@@ -2,7 +2,7 @@
 
 A queue that is paused waits until the port at the far end has room, and so for the queues in which
 that port's packets wait. Where the routes of lossless traffic let this go round, every queue of the
-cycle can come to wait for the next one, for ever: a deadlock. Without such a cycle there is none
+cycle can come to wait for the next one, forever: a deadlock. Without such a cycle there is none
 (Dally and Seitz, IEEE Transactions on Computers C-36, 1987; for PFC: Hu et al., HotNets 2016 and
 Tagger, CoNEXT 2017). The reverse is not true: a cycle need not fill.
 

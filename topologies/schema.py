@@ -48,7 +48,7 @@ class SwitchEntry(Model):
     """A switch: its name, its role unless the links already say it, the group it belongs to.
 
     `latency`: of its pipeline, `program` and `entries` (files), in the place of the file's;
-    `device_id`: P4Runtime's, where nobody plans for switches.
+    `device_id`: P4Runtime's, where no controller plans for switches.
     """
 
     name: Name
@@ -63,7 +63,7 @@ class SwitchEntry(Model):
 class InterfaceEntry(Model):
     """An interface of a host: address and MAC are chosen unless given.
 
-    So is the gateway, which may be given where nobody plans routes.
+    So is the gateway, which may be given where no controller plans routes.
     """
 
     address: InterfaceAddress | None = None

@@ -167,7 +167,7 @@ class _View:
         return self._before
 
     def repeat(self, once: bool, show: Callable[[Look], None]) -> str:
-        """Look each interval and show what there is. Returns why it ended, empty for `once`."""
+        """Read every interval and show the rows. Returns why it ended, empty for `once`."""
         if once:
             show(self.look())
             return ""

@@ -1,4 +1,4 @@
-"""Figures of a result, one a topic. Colours are told apart by colour-blind readers (Okabe and Ito).
+"""Figures of a result, one per topic, in colours for colour-blind readers (Okabe and Ito).
 
 Every figure says its runtime, time scale, run and seed below, and the unit of every axis.
 """
@@ -160,7 +160,7 @@ def _flows(folder: ResultFolder, figure: Any, choice: Choice) -> None:
 
 
 def _spread(axes: Any, grid: Grid, rates: FlowRates, unit_ps: float) -> None:
-    """Draw how flows share: more lines than can be told apart become bands."""
+    """Draw how flows share: more lines than can be distinguished become bands."""
     edges = grid.edges_ps / unit_ps
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a time without any flow
@@ -299,7 +299,7 @@ def _pauses(folder: ResultFolder, figure: Any, choice: Choice) -> None:
     rows = [{key: value or 0 for key, value in row.items()} for row in rows]
     paused, pausing = _ranked(rows, "paused_ps"), _ranked(rows, "xoff_sent")
     if not paused and not pausing:
-        raise nothing(folder, "pauses", "nobody was paused")
+        raise nothing(folder, "pauses", "no port was paused")
     most = min(_MOST_BARS, max(len(paused), len(pausing)))
     figure.set_size_inches(WIDTH, max(2.6, 1.6 + 0.24 * most))
     left, right = figure.subplots(1, 2)

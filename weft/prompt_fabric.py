@@ -219,7 +219,7 @@ class FabricCommands:
             raise CommandError(usage)
         python = p4rt_shell.ensure()
         settings = self._session.network.switches[name].settings
-        # IPython keeps its history and settings: with the run, not in somebody's home.
+        # IPython keeps its history and settings: with the run, not in a home folder.
         environment = {"IPYTHONDIR": str(self._session.run.directory / "ipython")}
 
         def run(**options: Any) -> int:

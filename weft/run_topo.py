@@ -98,7 +98,9 @@ class _Flow:
 
         session = self.session
         if session.controller.own:
-            self.left_out = "pings, RoCEv2, RDMA, TCP: nobody plans routes (at the prompt: pingall)"
+            self.left_out = (
+                "pings, RoCEv2, RDMA, TCP: no controller plans routes (at the prompt: pingall)"
+            )
             self.counters = self.step("port counters", lambda: proofs.read_counters(session))
             session.check_switches()
             return
@@ -265,7 +267,7 @@ def _prompt(flow: _Flow) -> bool:
 
 @contextmanager
 def _taking_jobs(session: Session) -> Iterator[None]:
-    """Serve schedulers meanwhile, where somebody plans with their jobs."""
+    """Serve schedulers meanwhile, where a planner uses their jobs."""
     if not session.controller.plans_jobs:
         yield
         return
@@ -332,7 +334,7 @@ def _conditions(session: Session) -> str:
 def print_counters(session: Session, counters: Counters) -> None:
     """Print the table of all ports' counters, if there are any."""
     if not counters:
-        print("no port counters: the program has none that we know, and BMv2 tells nothing else")
+        print("no port counters: the program has none that we know, and BMv2 reports nothing else")
         return
     columns = [
         "switch",

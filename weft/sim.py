@@ -124,8 +124,8 @@ def _serve(stack: ExitStack, simulation: Simulation, port: int) -> None:
 
     if not simulation.control.own:
         raise UsageError(
-            "--p4runtime is for switches that nobody plans for: say 'controller: none' in the "
-            "topology, or --p4 PROG.p4"
+            "--p4runtime is for switches that Weft's controller does not manage: say "
+            "'controller: none' in the topology, or --p4 PROG.p4"
         )
     try:
         step = stack.enter_context(LockStep(simulation, first_port=port))

@@ -41,7 +41,7 @@ _KEEP_EVERY_S = 30.0
 _MOST_ROWS = 40
 _MOST_FAILURES = 10
 _METHODS = ("random", "latin-hypercube")
-# Metrics that the table shows if nobody says which; the files have all.
+# Metrics that the table shows by default; the files have all.
 _SHOWN = ("goodput", "peak_queue", "marks", "cnps", "losses", "fct_p50", "fct_p99", "jain")
 
 
@@ -70,7 +70,7 @@ class _Asked:
           --draw latin-hypercube:40 --maximise jain
       weft sweep my/sweep.yaml --scheduler tcp://10.0.0.7:8786      on Dask's workers
 
-    exit codes: 0 done, 1 a run failed, 2 wrong input, 130 interrupted (what was played is kept)
+    exit codes: 0 done, 1 a run failed, 2 wrong input, 130 interrupted (completed runs are kept)
     """)
 @argument("file", required=False, help="a sweep file, a run file, or a shipped run's name")
 @option("--vary", multiple=True, metavar="PATH=V,...", help="values of a parameter, or a range: "
@@ -273,7 +273,7 @@ def _line(progress: Progress) -> None:
     last = progress.last
     if last is None:
         return
-    how = "failed" if last.failure else "played"
+    how = "failed" if last.failure else "done"
     text = f"  {progress.played}/{progress.runs} point {last.point}, seed {last.seed}: {how}"
     print(text, file=sys.stderr, flush=True)
 
@@ -351,7 +351,7 @@ def _row(
     elif point.failures:
         note = "FAILED"
     elif not point.is_whole:
-        note = "not played"
+        note = "not run"
     elif not point.feasible:
         note = "not allowed"
     parameters = [_text(point.parameters.get(path, "")) for path in paths]
@@ -377,7 +377,7 @@ def _show_failures(result: SweepResult) -> None:
         console.error(f"{len(seeds) - _MOST_FAILURES} more points failed")
     if result.interrupted:
         of = len(result.spec.points) * len(result.spec.seeds)
-        console.notice(f"interrupted: {len(result.runs)} of {of} runs were played")
+        console.notice(f"interrupted: {len(result.runs)} of {of} runs were completed")
 
 
 def _show_best(result: SweepResult, best: PointResult | None, out: Path) -> None:

@@ -100,7 +100,7 @@ def _repeat(
     once: bool,
     show: Callable[[Moment], None],
 ) -> str:
-    """Look each `interval` and show what there is. Returns why it ended, empty for `once`."""
+    """Read every `interval` and show the rows. Returns why it ended, empty for `once`."""
     run = first.record.run
     due = time.monotonic()
     while True:

@@ -281,7 +281,9 @@ def run(*, yes: bool, dry_run: bool, as_json: bool) -> int:
     _check_possible(plan)
     if not yes:
         if as_json or not sys.stdin.isatty():
-            raise UninstallError("nothing was removed: nobody can be asked here", "say --yes")
+            raise UninstallError(
+                "nothing was removed: there is no terminal for the question", "say --yes"
+            )
         if not _is_confirmed():
             print("nothing was removed")
             return 1
@@ -292,7 +294,7 @@ def run(*, yes: bool, dry_run: bool, as_json: bool) -> int:
         except OSError as error:
             raise UninstallError(
                 f"{item.path}: {error.strerror}; what stands below it in the list is still there",
-                "mend that, then call it again",
+                "fix that, then run it again",
             ) from None
     if as_json:
         print(json.dumps(report, indent=2))

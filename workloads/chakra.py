@@ -1,11 +1,11 @@
-"""Import of Chakra execution traces: a file a rank, each a graph of computing and communicating.
+"""Import of Chakra execution traces: a file per rank, each a graph of computing and communicating.
 
-    traces/step.0.et  traces/step.1.et ...      one file a rank, ranks counted from 0
+    traces/step.0.et  traces/step.1.et ...      one file per rank, ranks counted from 0
     groups.json       {"tp0": [0, 1], ...}      the ranks of each process group that nodes name
 
 A file is protobuf messages, each behind its length as a varint: a GlobalMetadata, then Nodes
 (MLCommons' schema/protobuf/et_def.proto, of which only the fields that matter here are read).
-`comm_size` is what a rank holds when a collective begins, as ASTRA-sim has it. Sends and receives
+`comm_size` is what a rank holds when a collective begins, as in ASTRA-sim. Sends and receives
 are paired by ranks and tag, collectives by their group, both in the order of the files. Refused
 with the node's name: REDUCE, GATHER and SCATTER, collectives over dimensions of a topology
 (`involved_dim`), storage nodes, and nodes that wait for each other in a circle.
@@ -101,8 +101,8 @@ def read_chakra(
 ) -> dict[str, object]:
     """Return `ranks` and `nodes` of the traces PREFIX.0.et, PREFIX.1.et ... in a directory.
 
-    `groups`: a JSON file of process groups. `teraflops`: how fast a rank computes what has a count
-    of operations and no duration. Raises TopologyError with every mistake, its file and node.
+    `groups`: a JSON file of process groups. `teraflops`: a rank's speed, for computing with a
+    count of operations and no duration. Raises TopologyError with every mistake, its file and node.
     """
     return _Reader(prefix, directory, groups, teraflops).trace()
 
@@ -155,7 +155,7 @@ class _Reader:
             files.append(self._file(len(files)))
         if len(files) < 2:
             missing = self._file(len(files))
-            self._tell(missing, "no such file: a trace has a file a rank, PREFIX.0.et, PREFIX.1.et")
+            self._tell(missing, "no such file: a trace is one file per rank, PREFIX.0.et, ...")
             self._stop()
         return files
 
@@ -260,7 +260,7 @@ class _Reader:
             self._tell(file, f"{_called(node)}: collective {named} is not supported: {there} are")
         if not all(attributes.get("involved_dim", [True])):
             self._tell(file, f"{_called(node)}: involved_dim leaves out dimensions of a topology, "
-                       "which there are none of here: name a process group (pg_name)")  # fmt: skip
+                       "and Weft has none: name a process group (pg_name)")  # fmt: skip
         name = str(attributes.get("pg_name", ""))
         node["group"] = name
         if name and name not in self.groups and (self.groups_file is not None or name != "0"):

@@ -180,7 +180,7 @@ class _Check:
         for job_path, job in jobs:
             self._job(job_path, job)
             if job.name is not None and job.name in names:
-                message = f"the name {job.name!r} is taken by another job: results are told by name"
+                message = f"the name {job.name!r} is taken by another job: results go by name"
                 self._report((*job_path, "name"), message)
             names.add(job.name or "")
         if not self.problems:

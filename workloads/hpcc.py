@@ -23,7 +23,7 @@ from topologies.fields import MAX_MOMENT_PS, MAX_VOLUME
 PRIORITY_GROUP = 3
 """The lossless class that these models give RDMA."""
 BACKGROUND, INCAST = 100, 200
-"""Destination ports by which the authors' fct_analysis.py tells flows apart."""
+"""Destination ports by which the authors' fct_analysis.py distinguishes flows."""
 
 _PS_PER_S = 10**12
 _FIELDS = "source, destination, priority group, port, bytes and seconds"

@@ -8,7 +8,7 @@ traffic:
   - matrix: {htsim: perm.cm}   who sends how much to whom, and when, comes from there
   - matrix: {hpcc: flow.txt}   the same from a flow file of HPCC's ns-3
   - matrix: {csv: flows.csv}   the same from a table
-  - trace: {chakra: step}          a graph of computing and communicating of each rank
+  - trace: {chakra: step}          each rank's graph of computing and communication
   - mix: {sizes: my-cdf.txt, ...}   the distribution of sizes comes from there
 """
 

@@ -274,7 +274,7 @@ class JobPlan:
         found = _together(ends)
         stage = Stage(barrier, members, self.places, first, len(self.messages), before)
         self._stages.append(stage)
-        # Whoever has nothing to send or receive still computes before it goes on.
+        # A rank with nothing to send or receive still computes before it continues.
         every = _Ends(barrier, np.arange(self.job.ranks))
         return _together([_Ends(found.messages, found.ranks, (stage,)), every])
 

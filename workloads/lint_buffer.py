@@ -17,7 +17,7 @@ _ALPHA_ONE = 256
 
 
 def alone_bytes(buffer: BufferSettings) -> int:
-    """Return how much of the shared buffer one port's class can fill when nobody else is there."""
+    """Return how much of the shared buffer one port's class can fill when it is alone."""
     return buffer.shared_bytes * buffer.alpha_q8 // (_ALPHA_ONE + buffer.alpha_q8)
 
 
@@ -26,14 +26,16 @@ def buffer_faults(run: RunFile) -> Iterator[Remark]:
     lossless = [each for each in run.topology.classes if each.lossless]
     if run.buffer is None:
         for each in lossless:
-            message = "lossless, and the run has no buffer: nobody is paused, so packets are lost"
+            message = (
+                "lossless, and the run has no buffer: there are no pauses, so packets are lost"
+            )
             right = "add one: buffer: {shared: 64MB, alpha: 1/8, headroom: formula}"
             yield Remark(Severity.WARNING, (), f"class {each.name}", message, right)
         return
     if lossless:
         yield from _headroom(run, run.buffer)
     elif run.buffer.headroom_bytes:
-        message = "headroom is given, and no class is lossless: nobody uses it"
+        message = "headroom is given, and no class is lossless: it is not used"
         path = ("buffer", "headroom")
         yield Remark(Severity.INFO, path, "buffer", message, "make a class lossless, or say none")
 

@@ -18,8 +18,8 @@ _SHOWN_PAIRS = 6
 def pause_faults(run: RunFile) -> Iterator[Remark]:
     """Yield the lossless classes whose flows can wait for each other in a cycle.
 
-    Flows take any of the shortest ways. Without a buffer nobody is paused; routes of switches that
-    hold entries of the user's own are not known here.
+    Flows take any of the shortest ways. Without a buffer there are no pauses; routes of switches
+    that hold entries of the user's own are not known here.
     """
     topology = run.topology
     lossless = [each for each in topology.classes if each.lossless]

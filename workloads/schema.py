@@ -313,7 +313,7 @@ class MatrixEntry(FlowSettings):
             if row[number - 1]:
                 raise ValueError(f"row {number} of bytes: sends to itself: write 0 there")
         if self.bytes is not None and not any(map(any, self.bytes)):
-            raise ValueError("nobody sends anything: write sizes such as 2MB into bytes")
+            raise ValueError("no host sends anything: write sizes such as 2MB into bytes")
         return self
 
     def matrix(self) -> ImportedMatrix:

@@ -21,7 +21,7 @@ from workloads.spans import Spans
 
 
 def template(node: TraceNode, ranks: int, allreduce: str) -> Template | None:
-    """Return a collective's messages over so many ranks; None: nobody sends anything.
+    """Return a collective's messages over this many ranks; None: nobody sends anything.
 
     `bytes` of a node are what a rank begins with: AllGather ends with `ranks` times that, and of an
     all-to-all each rank keeps its own part.

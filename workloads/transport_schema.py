@@ -44,7 +44,7 @@ MIN_PIECE, MAX_PIECE = 256, 1 << 30
 DEFAULT_PIECE, DEFAULT_OUTSTANDING = 1 << 16, 2
 DEFAULT_TIMEOUT_PS = 4_200_000_000
 PLANES_LINK_DELAY_PS = 200_000_000
-"""In Linux netlink tells of a carrier that has gone after 0.1 to 0.3 ms, as we measured it."""
+"""In Linux netlink reports a lost carrier after 0.1 to 0.3 ms, as we measured it."""
 
 
 def _payload(value: object) -> int:

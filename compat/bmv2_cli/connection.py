@@ -23,7 +23,7 @@ BUILD_S = 120.0
 """Longest wait for a switch that builds a program."""
 
 BATCH = 256
-"""Updates in one request: what becomes of them is told together."""
+"""Updates in one request: their outcomes are reported together."""
 
 _SERVICE = "/p4.v1.P4Runtime/"
 
@@ -222,7 +222,7 @@ class Connection:
             failure = self._arbitrate()
         if failure:
             raise ConnectionFailedError(
-                f"the switch on {self.address} lets nobody write: {failure}"
+                f"the switch on {self.address} accepts no writes: {failure}"
             )
 
     def _arbitrate(self) -> str:

@@ -54,7 +54,7 @@ class _Player(ProgramCommands):
         self.said.append(" ".join((why or message).split()))
 
     def say(self, *words: object) -> None:
-        """Say nothing: nobody reads it."""
+        """Say nothing: it is not read."""
 
     def note(self, message: str) -> None:
         """Say nothing."""

@@ -1,6 +1,6 @@
 """BMv2's multicast nodes and LAGs, of which P4Runtime's groups of replicas are made.
 
-They are kept in the switch's ledger. Groups that somebody else wrote are taken as one node for each
+They are kept in the switch's ledger. Groups from another client are taken as one node for each
 instance that they have.
 """
 

@@ -41,7 +41,7 @@ class ProgramCommands(PortCommands):
     def do_load_new_config_file(self, words: list[str]) -> None:
         """Build a program that swap_configs begins: load_new_config_file <path to .json file>
 
-        P4Info is taken from beside it (FILE.p4info.txtpb); without one it is told by the JSON.
+        P4Info is taken from the file next to it (FILE.p4info.txtpb), or derived from the JSON.
         """
         path = Path(words[0])
         if not path.is_file():

@@ -3,7 +3,7 @@
 Every file of simple_switch_CLI's commands under DIR is run, with the program (P4, else BMv2 JSON)
 beside it or in a folder above, on a switch of its own. With `--beside CLI` BMv2 runs it too, and
 what both print, the dumps of all tables and of multicast included, is compared. Lines for the
-system's shell are left out, since nobody has reviewed them.
+system's shell are left out, since they have not been reviewed.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Messages:
             return Level.ERROR
         if diagnostic.severity is Severity.INFO:
             return Level.INFO
-        if diagnostic.back_end:  # p4c tells these whatever the options are
+        if diagnostic.back_end:  # p4c reports these whatever the options are
             return Level.WARNING
         own = self._levels.get(diagnostic.code)
         return own if own is not None else self._levels.get("", Level.WARNING)

@@ -168,7 +168,7 @@ class Bmv2Target:
         command = [BMV2, "--log-console", "--log-level", "warn", "--use-files", "0"]
         command += ["--no-p4", "--device-id", "1", *ports]
         (port,) = self._tcp_ports.take(1, _FIRST_THRIFT_PORT)
-        # Nobody uses it, but a second switch with the usual one hangs at its start.
+        # It is not used, but a second switch with the usual one hangs at its start.
         command += ["--thrift-port", str(port)]
         command += ["--", "--grpc-server-addr", f"unix:{address}"]
         with self._log.open("wb") as out:

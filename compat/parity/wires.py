@@ -2,7 +2,7 @@
 
     this process: wire n ---veth--- port n of the switch
 
-The namespace lives as long as somebody holds it: when this process and the switch have ended,
+The namespace lives as long as a process holds it: when this process and the switch have ended,
 however they did, nothing is left.
 """
 

@@ -280,7 +280,7 @@ class TableLowering:
         if entries and not self.decl.entries_const:
             self.program.inform(
                 entries[0].pos,
-                f"BMv2 lets nobody change table {self.decl.name}, though its entries are not const",
+                f"BMv2 lets no client change {self.decl.name}, though its entries are not const",
             )
         for number, entry in enumerate(self._by_precedence(entries), start=1):
             self.table.entries.append(self._entry(entry, number))

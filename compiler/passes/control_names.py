@@ -1,7 +1,7 @@
 """What the front end checks for the control plane: unique names, translated types.
 
 The name of a table or action is its control's name, a dot and its own; `@name` replaces the last
-part, or the whole if it begins with a dot. Two of a kind with one name can't be told apart.
+part, or the whole if it begins with a dot. Two of a kind with one name can't be distinguished.
 P4Runtime specification: "P4Info", "User-defined types".
 """
 

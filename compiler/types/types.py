@@ -248,7 +248,7 @@ class NewType(Type):
 
 @dataclass(frozen=True)
 class TypeVar(Type):
-    """A type parameter inside the generic declaration; `uid` tells equal names apart."""
+    """A type parameter inside the generic declaration; `uid` distinguishes equal names."""
 
     name: str
     uid: int

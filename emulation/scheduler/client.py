@@ -120,6 +120,6 @@ class JobsClient:
     def _error(self, error: Any) -> JobsError:
         code = error.code().name
         if code in ("UNAVAILABLE", "DEADLINE_EXCEEDED") and "controller" not in error.details():
-            text = f"{self._address}: nobody answers ({error.details()})"
+            text = f"{self._address}: no answer ({error.details()})"
             return JobsError(f"{text}; weft job list shows where a run takes jobs", code)
         return JobsError(error.details(), code)

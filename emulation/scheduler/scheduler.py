@@ -202,6 +202,6 @@ def _nobody_plans(topology: Topology) -> tuple[str, str]:
     ]
     right = " or ".join(f"{key}: true" for key in keys) or "a mechanism that plans with jobs"
     return (
-        f"nobody plans with jobs in {topology.name}",
+        f"no planner uses jobs in {topology.name}",
         f"write {right} into the topology's file, and bring it up again",
     )

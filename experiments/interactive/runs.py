@@ -45,7 +45,7 @@ def _changed(run: dict[str, Any] | str | Path, changes: dict[str, Any]) -> RunFi
     from workloads.loader import load_run_file
 
     if not isinstance(run, dict):
-        load_run_file(run)  # its mistakes are told at its own lines
+        load_run_file(run)  # its mistakes are reported at its own lines
     try:
         if isinstance(run, dict):
             spec = SweepSpec.of({"run": run, "points": [changes]}, name=_NAME)

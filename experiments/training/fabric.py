@@ -21,7 +21,7 @@ from softswitch.impairments import changes
 from topologies.model import Endpoint, Interface, Topology
 
 Step = Callable[[str], None]
-"""Is told what is going on while a fabric is brought up."""
+"""Receives progress while a fabric is brought up."""
 
 
 @dataclass

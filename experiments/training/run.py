@@ -107,7 +107,7 @@ class Seen:
 
 
 Tell = Callable[[int, float], None]
-"""Is told of each step that all ranks have done, and the loss there."""
+"""Receives each step that all ranks have done, and the loss there."""
 
 
 def find_job(topology: Topology, wanted: str | None) -> tuple[SwitchJobs, str, tuple[str, ...]]:

@@ -369,7 +369,7 @@ class Collectives:
             self._tree = tree
 
     def _part(self) -> None:
-        """Leave, once nobody lacks a result."""
+        """Leave, once no rank lacks a result."""
         with suppress(PeerLostError):
             while (first := self._agree()) < self._next:
                 self._drop_tree()

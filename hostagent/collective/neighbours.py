@@ -202,7 +202,7 @@ class Neighbours:
 
 
 def _greeting(connection: socket.socket, deadline: float) -> tuple[bytes, int, int] | None:
-    """Return who connects, None for somebody who does not say so."""
+    """Return the connecting rank, None for a peer that does not name one."""
     said = b""
     try:
         while len(said) < _HELLO.size:

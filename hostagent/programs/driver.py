@@ -224,7 +224,7 @@ class Driver:
         if self._listeners.setdefault(key, running) is not running:
             raise ProgramError(f"{what}: {why_refused('PROGRAM_ETAKEN')}")
         if key[0] == "udp":
-            # Somebody has to listen, else the kernel answers each datagram "port unreachable".
+            # A socket has to listen, else the kernel answers each datagram "port unreachable".
             held = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             self._ports.append(held)
             held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)

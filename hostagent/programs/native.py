@@ -81,7 +81,7 @@ def _define(module: Any) -> None:
 
     @ffi.def_extern(name="weft_host_answer")  # type: ignore[untyped-decorator]
     def answer(host: Any, order: int) -> int:
-        return int(lib.PROGRAM_OK)  # nobody asks for anything here
+        return int(lib.PROGRAM_OK)  # no caller asks for anything here
 
     @ffi.def_extern(name="weft_host_set_timer")  # type: ignore[untyped-decorator]
     def set_timer(host: Any, token: int, at_ns: int) -> int:

@@ -14,7 +14,7 @@ from hostagent.rnic.planes import NO_PLANES, PlaneConfig
 
 NEVER = (1 << 63) - 1
 NO_CNPS = (1 << 64) - 1
-"""A cnp_interval_ns: this queue pair tells nobody of congestion."""
+"""A cnp_interval_ns: this queue pair reports no congestion."""
 
 
 class Status(enum.IntEnum):

@@ -107,7 +107,7 @@ def neighbour(ip: int, name: str, timeout_s: float = NEIGHBOUR_TIMEOUT_S) -> int
                     f"{address} can't be reached from {name}: {error.strerror}"
                 ) from None
             if time.monotonic() > deadline:
-                raise InterfaceError(f"{address} can't be reached: nobody answers on {name}")
+                raise InterfaceError(f"{address} can't be reached: no answer on {name}")
             time.sleep(_POLL_S)
             found = _known_neighbour(address, name)
     return found

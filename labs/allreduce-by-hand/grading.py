@@ -526,13 +526,13 @@ def schedules(bench: Bench) -> Finding:
 def items() -> Sequence[Item]:
     """Return what there are marks for."""
     return [
-        Item("strangers", "what is no contribution", 2, "it is dropped", strangers),
+        Item("strangers", "packets that are no contribution", 2, "it is dropped", strangers),
         Item("one-round", "TODOs 2 and 3: one round", 3, "the last one goes to all, with the sums",
              one_round),
         Item("rounds", "TODOs 1 and 2: slots, versions, rounds", 2, "each has its own sums",
              rounds),
-        Item("duplicates", "TODO 3: duplicates", 2, "nobody counts twice", duplicates),
-        Item("repeats", "TODO 4: lost results", 3, "whoever repeats gets the result again, alone",
+        Item("duplicates", "TODO 3: duplicates", 2, "no worker counts twice", duplicates),
+        Item("repeats", "TODO 4: lost results", 3, "a repeat gets the result again, alone",
              repeats),
         Item("late", "TODO 1: late duplicates of old chunks", 3, "they get into no newer round",
              late),

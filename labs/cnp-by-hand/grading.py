@@ -241,7 +241,7 @@ def threshold(b: Bench) -> Finding:
         hint = "a queue of exactly the threshold is too long: >=, not >"
     else:
         hint = "compare std.deq_qdepth, what is left when the packet leaves, with the parameter"
-    reason = f"{told} told without need, {len(wrong) - told} not told"
+    reason = f"{told} notified without need, {len(wrong) - told} not notified"
     # A program that tells everybody, or nobody, is right about half of them by chance.
     share = max(0.0, 1 - 2 * len(wrong) / len(rows))
     return Finding(share, reason, hint, tuple(rows))
@@ -298,7 +298,7 @@ def _interval(seen: Seen) -> Finding:
             )
     hint = (
         "a cell of next_cnp for each flow: read it, compare with std.egress_global_timestamp, "
-        "write when the flow may be told again; a cell that was never written is 0"
+        "write when the flow may be notified again; a cell that was never written is 0"
     )
     return Finding.of(rows, hint)
 
@@ -414,12 +414,12 @@ def items() -> Sequence[Item]:
     return (
         Item("routes", "data passes unchanged", 2,
              "every packet leaves once, with new MAC addresses, TTL and checksum", routes),
-        Item("threshold", "TODO 1: a long queue is told", 3,
+        Item("threshold", "TODO 1: a long queue is reported", 3,
              "a CNP for a packet that leaves `threshold` cells or more behind", threshold),
         Item("innocent", "TODO 1: and nothing else is", 2,
              "no CNP for CNPs, other protocols, unknown queue pairs, other ports", innocent),
         Item("interval", "TODO 2: once in an interval", 2,
-             "a flow is told at once, then once in each interval", interval),
+             "a flow is notified at once, then once in each interval", interval),
         Item("sends", "TODO 3: clone and recirculate", 2,
              "one copy of a packet comes back and is routed, then the switch is at rest", sends),
         Item("addresses", "TODO 4: Ethernet, IPv4 and UDP", 3,
@@ -432,6 +432,6 @@ def items() -> Sequence[Item]:
              "CRC-32 over 8 bytes of ones and the masked packet, least significant byte first",
              icrc),
         Item("notification", "TODO 8: the notification", 3,
-             "the reserved bytes say what happened, where, and to which packet", notification,
+             "the reserved bytes describe what happened, where, and to which packet", notification,
              bonus=True),
     )  # fmt: skip

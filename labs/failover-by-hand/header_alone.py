@@ -399,13 +399,13 @@ def items() -> Sequence[Item]:
         return Item(name, title, 1, expected, by_itself(name, hint, judge))
 
     return (
-        alone("healthy", "a plane that was never lost", "it is open, and has its whole line",
-              "answers that tell of no loss change nothing", healthy),
+        alone("healthy", "a plane that was never lost", "it is open, with its whole line",
+              "answers that report no loss change nothing", healthy),
         alone("shut", "TODO 1: a lost plane is shut", "until answers open it; time alone does not",
               FIRST, is_shut),
-        alone("apart", "TODO 1: and no other one", "each state is one plane's, and nobody's else",
+        alone("apart", "TODO 1: and no other one", "each state belongs to one plane alone",
               FIRST, apart),
-        alone("row", "TODO 2: so many answers in a row", "as many as params.answers",
+        alone("row", "TODO 2: enough answers in a row", "as many as params.answers",
               "TODO 2: the answer that begins a row is its first", row),
         alone("gaps", "TODO 2: in a row", "a number that is not the next one begins a new row",
               "TODO 2: compare event->number with the last one's and 1, in 32 bits", gaps),
@@ -417,10 +417,10 @@ def items() -> Sequence[Item]:
               "TODO 3: twice the last one's; is it still down, or when did it come back?", doubles),
         alone("most", "TODO 3: up to a bound", "hold_most_ns, exactly",
               "TODO 3: the smaller of twice and hold_most_ns", most),
-        alone("forgiven", "TODO 3: and is forgiven", "who stood for stable_ns is held for hold_ns",
-              "TODO 3: how long did it stand? From up_at to the loss; stable_ns is long enough",
+        alone("forgiven", "TODO 3: and is reset", "after stable_ns it is hold_ns again",
+              "TODO 3: how long was it up? From up_at to the loss; stable_ns is long enough",
               forgiven),
-        alone("one-loss", "TODO 3: a loss counts once", "lost_at tells of a loss till the next",
+        alone("one-loss", "TODO 3: a loss counts once", "lost_at reports a loss until the next",
               "TODO 3: only a lost_at that is later than the last one is a new loss", one_loss),
         alone("ramp", "TODO 4: the ramp", "1/16 of the line, 1/4, all of it", RAMPS, ramp),
         alone("ramp-again", "TODO 4: each time anew", "a loss ends a ramp, answers do not matter",
@@ -429,5 +429,5 @@ def items() -> Sequence[Item]:
               "TODO 4: plane_choice_share does the bound; without a ramp nothing is to wait for",
               bounds),
         alone("schedule", "all TODOs: random sequences", "as the text says, answer by answer",
-              "the items above say which rule it is", schedule),
+              "the items above show which rule it is", schedule),
     )  # fmt: skip

@@ -19,7 +19,7 @@ OUTCOMES: Mapping[str, str] = {
     "overflowed": "beyond int32",
     "moved": "moves",
     "block": "blocks",
-    "unexpected": "results that nobody waited for",
+    "unexpected": "results for which no round waited",
     "congested": "with ECN CE",
     "passed": "on to the server as they came",
     "flushed": "repeats that took a partial sum along",

@@ -41,7 +41,7 @@ class Dpfr:
     was down is used again; doubled up to ten times while it flaps. `copies`: how many notifications
     are sent at first. `refresh`: when they are repeated. `validity`: they hold for 2^validity.
     `weight`: a link is avoided that keeps losing more than one packet in so many; 0: none is.
-    `remote` False: switches reroute around dead links and notify nobody (for comparisons).
+    `remote` False: switches reroute around dead links without notifications (for comparisons).
     `carrier`: a port without carrier is dead at once, where the target reports it.
     """
 

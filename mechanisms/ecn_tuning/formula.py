@@ -4,7 +4,7 @@
 
 With C the port's rate, T the feedback delay (a round trip without queues: so long nobody who is
 marked can have slowed down), B the room that the queue has, N the flows that send, R by how much
-the queue grows at most while nobody slows down, and W how long a packet may wait where marking
+the queue grows at most while no sender slows down, and W how long a packet may wait where marking
 begins, the ramp begins at K and ends at 4 K:
 
     K = B - R                      what stands when the next burst comes and the burst have to fit

@@ -30,7 +30,7 @@ CHANGE = 16
 """A threshold is written that differs from the one in force by more than a part of so many."""
 
 REPEATS = 2
-"""A queue has to make room for a rise that was reported so often within its memory."""
+"""A queue has to make room for a rise that was reported this many times within its memory."""
 
 Place = tuple[str, int, int]
 """Switch, port, class of service."""

@@ -1,1 +1,1 @@
-"""Fast CNP: the switch that sees a queue grow tells the source itself (docs/fast-cnp.md)."""
+"""Fast CNP: the switch that sees a queue grow notifies the source itself (docs/fast-cnp.md)."""

@@ -9,7 +9,7 @@ from mechanisms.contract import PortCounter
 OUTCOMES: Mapping[str, str] = {
     "sent": "sent",
     "interval": "within the interval",
-    "already_told": "told already",
+    "already_told": "already notified",
     "port_limit": "over the port's limit",
     "collision": "without a free cell",
     "nobody": "of unknown sources",

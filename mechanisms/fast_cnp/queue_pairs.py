@@ -9,7 +9,7 @@ its own connection:
     answers   B -> A, to queue pair a, PSN q     ACKNOWLEDGEMENT, READ_RESPONSE
 
 An answer that lies outside the window of the requests to b is proof that a isn't b's partner. One
-that lies inside is proof of nothing as long as it lies inside others' windows too: windows of new
+that lies inside proves nothing as long as it lies inside other windows, too: windows of new
 connections may overlap, and part sooner or later. So: the partner is the only one left, in both
 directions, and has been inside more than once; as long as several are, there is no answer.
 

@@ -120,7 +120,7 @@ def _planned(fabric: Fabric, demand: Demand, arcs: Ints, columns: Ints) -> float
 
 
 def _signature(fabric: Fabric, demand: Demand, column: int) -> bytes:
-    """Return what tells apart phases that send other amounts between leaves."""
+    """Return a key that distinguishes phases with different amounts between leaves."""
     entry = np.flatnonzero(demand.column == column)
     flow = demand.flow[entry]
     source, target = fabric.leaf[demand.source[flow]], fabric.leaf[demand.target[flow]]

@@ -1,4 +1,4 @@
-"""Reads the fabric while somebody watches, and sends all watchers the same events (SSE)."""
+"""Reads the fabric while it is watched, and sends all watchers the same events (SSE)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Broadcast:
             with self._changed:
                 if not self._readers:
                     self._changed.wait_for(lambda: self._closed or self._readers > 0)
-                    self._follower.forget()  # no rates over the time when nobody watched
+                    self._follower.forget()  # no rates over the time without watchers
                 if self._closed:
                     return
             number += 1

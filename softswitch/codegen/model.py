@@ -390,7 +390,7 @@ class DefaultEntry:
 @dataclass(frozen=True)
 class Table:
     """A match-action table. `next` maps action ids to node names; `hit_next`/`miss_next` replace it
-    where `next_is_hit_miss`. `immutable`: the program gives the entries, nobody else may."""
+    where `next_is_hit_miss`. `immutable`: only the program may define entries."""
 
     name: str
     id: int

@@ -1,4 +1,4 @@
-"""A build in which undefined values vary: what a program makes of them can then be told apart.
+"""A build in which undefined values vary: what a program makes of them then shows.
 
 P4 leaves the fields of an invalid header undefined, and variables that nothing was assigned to.
 Of headers BMv2 shows whatever an earlier packet left there, our normal build zero; of variables

@@ -250,7 +250,7 @@ class SwitchCore(ProgramObjects):
     def waiting(self) -> list[Waiting]:
         """Return which queues wait for which now."""
         n = self.lib.ws_waiting(self.pointer, self.ffi.NULL, 0)
-        # Rows that do not fit are not told apart, so the first answer is an upper bound.
+        # Rows that do not fit are not distinguished, so the first answer is an upper bound.
         rows = self.ffi.new("struct ws_waiting[]", max(1, n))
         n = self.lib.ws_waiting(self.pointer, rows, n)
         names = Waiting.__dataclass_fields__

@@ -144,7 +144,7 @@ class CoreTracing:
         return tracer
 
     def stop(self, tracer: int) -> None:
-        """End a tracer; records that nobody read go with the last one."""
+        """End a tracer; unread records go with the last one."""
         status = self._lib.ws_trace_stop(self._core.pointer, tracer)
         if status != 0:
             raise CoreError(status, f"tracer {tracer}")

@@ -67,7 +67,7 @@ def readable(call: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def answers(context: grpc.ServicerContext, call: str) -> Iterator[None]:
-    """Turn errors inside the block into statuses of `call`; those nobody expected are logged."""
+    """Turn errors inside the block into statuses of `call`; unexpected ones are logged."""
     try:
         yield
     except (WriteError, ReadError) as error:

@@ -380,7 +380,7 @@ class _BranchReader:
             case r.Outcome.GONE:
                 return "the switch let it go without saying why"
             case r.Outcome.LOST:
-                return f"the link of port {record.b} lost it, as it was told to"
+                return f"the link of port {record.b} lost it, as configured"
             case _:
                 return ""
 

@@ -1,4 +1,4 @@
-"""Tracing of one switch: keeps its traced variant loaded while somebody looks, hands out traces."""
+"""Tracing of one switch: keeps its traced variant loaded while it is used, hands out traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UEC htsim's validation list under PFC alone: the slowest flow here beside what is recorded there.
+"""UEC htsim's validation list under PFC alone: Weft's slowest flow and htsim's recorded one.
 
     .venv/bin/python tests/bench/htsim_rows.py [--seeds 1 2 3 4 5 6] [--only incast] [--full]
 

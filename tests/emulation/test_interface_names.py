@@ -78,7 +78,7 @@ def test_one_run_has_the_plain_names_and_the_next_one_its_own(
         ip("link", "add", "s4-eth1", "type", "veth", "peer", "name", "other")
         fourth = InterfaceNames(topology, "w0004")
         assert fourth.shown[PORT] == "w0004-s1-2"
-        assert fourth.why_not_plain == "somebody else has an interface called s4-eth1"
+        assert fourth.why_not_plain == "another program has an interface called s4-eth1"
         fourth.release()
         ip("link", "del", "s4-eth1")
         monkeypatch.setattr(interface_names, "_kernel", lambda: (5, 4))

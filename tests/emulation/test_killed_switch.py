@@ -78,7 +78,7 @@ def fabric(roots: Path) -> Iterator[Fabric]:
 
 def test_a_killed_switch_stays_away_until_it_is_revived(fabric: Fabric) -> None:
     session = fabric.session
-    with pytest.raises(EmulationError, match="nobody watches the switches yet"):
+    with pytest.raises(EmulationError, match="no supervisor watches the switches yet"):
         fabric.play("switch s3 kill")
     session.supervise(fabric.told.append)
     both = fabric.next_hops("s1")

@@ -132,7 +132,7 @@ if dask_setup.is_ready():  # `make test` sees to it, where there is an index of 
     ) -> None:
         result = run(spec_of(), scheduler=cluster, measure=fatal, program=program)
         failures = [(each.point, each.failure) for each in result.failures]
-        assert failures == [(1, "the worker that played it ended (out of memory?)")]
+        assert failures == [(1, "the worker that ran it ended (out of memory?)")]
         assert [each.metrics["mine"] for each in result.runs if not each.failure] == [
             500_000, 500_000, 250_000,
         ]  # fmt: skip

@@ -134,7 +134,7 @@ MISTAKES = {
     "everybody is told": (
         [("std.deq_qdepth >= threshold", "true")],
         {"threshold"},
-        ("threshold", "told without need"),
+        ("threshold", "notified without need"),
     ),
     "a threshold of the program's own": (
         [("std.deq_qdepth >= threshold", "std.deq_qdepth >= 30")],

@@ -48,7 +48,7 @@ LINES: Mapping[str, Mapping[str, str]] = {
     "ecn": {"ecn": "", "ecn off": "has no ecn_tuning"},
     "plane": {"plane": "", "plane drain A": "has no planes"},
     "reload": {"reload s1": "", "reload all": "", "reload s9": "no switch", "reload s2 x.p4": "?"},
-    "job": {"job list": "nobody plans with jobs", "job end": "say which jobs"},
+    "job": {"job list": "no planner uses jobs", "job end": "say which jobs"},
     "trace": {"trace s1 --count 1": "", "trace s9": "no switch"},
     "path": {"path h1 h2 --count 1": "?", "path h1 h1": "?"},
     "top": {"top": ""},

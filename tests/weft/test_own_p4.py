@@ -57,7 +57,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[Lab]
 
 def test_the_run_says_what_it_left_out(lab: Lab) -> None:
     assert lab.result["ok"] and not lab.result["rows"]
-    assert lab.result["left_out"].startswith("pings, RoCEv2, RDMA, TCP: nobody plans routes")
+    assert lab.result["left_out"].startswith("pings, RoCEv2, RDMA, TCP: no controller plans routes")
     said = lab.said
     assert "controller: none for all switches, with forward.p4: the program has no table" in said
 
@@ -221,7 +221,7 @@ def test_bmv2_runs_the_same_files(tmp_path: Path) -> None:
         assert lab.result["ok"]
         assert ping(lab)
         assert set(routes(lab, "s2")) >= {"10.0.1.0/24", "10.0.2.1/32", "10.0.3.0/24"}
-        assert "BMv2 tells nothing else" in lab.do("counters")
+        assert "BMv2 reports nothing else" in lab.do("counters")
         assert "no route changes" in lab.do("link s1 s3 down")
         assert not ping(lab)
         lab.do("link s1 s3 up")

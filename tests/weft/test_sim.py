@@ -333,4 +333,7 @@ def test_p4runtime_is_for_switches_that_nobody_plans_for(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["sim", str(small), "--p4runtime", "0"]) == 2
-    assert "--p4runtime is for switches that nobody plans for" in capsys.readouterr().err
+    assert (
+        "--p4runtime is for switches that Weft's controller does not manage"
+        in capsys.readouterr().err
+    )

@@ -175,7 +175,7 @@ def test_an_interrupt_leaves_what_was_played(
     shown, rest = process.communicate(timeout=300)
     assert process.returncode == 130, errors + rest
     assert "best: point 0" in shown
-    assert "2 of 4 runs were played" in rest
+    assert "2 of 4 runs were completed" in rest
     assert "Traceback" not in rest
     document: dict[str, Any] = json.loads((out / "results.json").read_text())
     assert document["interrupted"] is True

@@ -124,7 +124,10 @@ def test_it_says_first_then_removes_all_of_it_and_then_nothing_is_left(machine: 
     )
     asked = machine.run()
     assert asked.returncode != 0
-    assert "nobody can be asked here" in asked.stderr and "remedy: say --yes" in asked.stderr
+    assert (
+        "there is no terminal for the question" in asked.stderr
+        and "remedy: say --yes" in asked.stderr
+    )
     assert everything(machine) == before
 
     done = machine.run("--yes", "--json")

@@ -135,7 +135,7 @@ def test_what_a_file_can_not_say_is_told_with_its_line(old: str, new: str, says:
         ("{}", "a table of bytes, htsim: FILE, hpcc: FILE or csv"),
         ("{bytes: [[0, 1kB], [1kB]]}", "row 2 of bytes has 1 sizes, and there are 2 rows"),
         ("{bytes: [[1kB, 1kB], [0, 0]]}", "row 1 of bytes: sends to itself"),
-        ("{bytes: [[0, 0], [0, 0]]}", "nobody sends anything"),
+        ("{bytes: [[0, 0], [0, 0]]}", "no host sends anything"),
         ("{bytes: [[0, x], [0, 0]]}", "'x'"),
         ("{bytes: [[0, 1kB], [0, 0]], hosts: [h1]}", "2 nodes, but there are 1 hosts"),
         ("{bytes: [[0, 1kB], [0, 0]], hosts: [h1, h1]}", "h1 would send to itself"),

@@ -65,7 +65,7 @@ def _notifications(classes: tuple[TrafficClass, ...]) -> Iterator[Remark]:
             right = "give them the highest queue, 7"
             yield Remark(Severity.WARNING, _path(cnp, "queue"), subject, message, right)
         if cnp.weight is not None:
-            message = "congestion notifications in a queue that shares wait for the others' turns"
+            message = "congestion notifications in a queue that shares wait for other queues"
             right = "leave weight out: their queue is then strict"
             yield Remark(Severity.WARNING, _path(cnp, "weight"), subject, message, right)
         if cnp.lossless:

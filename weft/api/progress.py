@@ -15,7 +15,7 @@ Show = Callable[[float | None, str], None]
 """Takes the share done (None: unknown) and a text."""
 
 Wanted = bool | Show | None
-"""True or None: a bar where there is somebody to see it; False: none."""
+"""True or None: a bar where it can be seen; False: none."""
 
 _AFTER_S, _EVERY_S = 1.0, 0.25
 
