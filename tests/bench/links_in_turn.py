@@ -252,12 +252,14 @@ def show(fault: Fault, seen: Seen) -> None:
 def main() -> None:
     """Print a row for each fault."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--k", type=command_line.count, default=16, help="of the fat tree, even")
+    parser.add_argument(
+        "--k", type=command_line.count, default=16, help="of the fat tree: even, >= 4"
+    )
     parser.add_argument("--seeds", type=command_line.count, nargs="+", default=[1])
     parser.add_argument("--only", choices=KINDS, help="a kind of link (default: all)")
     given = parser.parse_args()
-    if given.k % 2:
-        parser.error("argument --k: k must be even")
+    if given.k % 2 or given.k < 4:
+        parser.error("argument --k: k must be even, and 4 or more")
     whole = run_file(given.k, given.seeds[0], None)
     defines = registry.defines(whole.topology)
     program = CompiledProgram.of(compile_p4(FABRIC, defines=defines))
