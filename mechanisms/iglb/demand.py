@@ -46,6 +46,14 @@ class Demand:
         """Where each flow's entries begin; one more, where the last one's end."""
         return np.searchsorted(self.flow, np.arange(len(self) + 1))
 
+    def rows(self, of_flow: Ints) -> Ints:
+        """Return what each flow has for each entry; not copied where a flow has one entry."""
+        return of_flow if self._single else of_flow[self.flow]
+
+    @cached_property
+    def _single(self) -> bool:
+        return len(self.flow) == len(self) and bool((np.diff(self.entry_start) == 1).all())
+
     @cached_property
     def connection(self) -> Ints:
         """The number of each flow's connection: its job, source and target."""
@@ -53,6 +61,11 @@ class Demand:
         key = (self.job * width + self.source) * width + self.target
         found: Ints = np.unique(key, return_inverse=True)[1].ravel()
         return found
+
+    @cached_property
+    def connections(self) -> int:
+        """How many there are."""
+        return int(self.connection.max(initial=-1)) + 1
 
 
 def of_job(job: DeclaredJob, fabric: Fabric) -> Demand:

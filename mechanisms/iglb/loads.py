@@ -27,11 +27,11 @@ def loads(demand: Demand, arcs: Ints, count: int) -> Floats:
         if not columns:
             return np.zeros(count)
         # What fills paths up is counted, too: as arc -1, which is before all others.
-        cell = (arcs[demand.flow] + 1) * columns + demand.column[:, None]
         bits = np.repeat(demand.bits, arcs.shape[1])
-        cells = sums(cell.ravel(), bits, (count + 1) * columns)[columns:].reshape(count, columns)
         if columns == 1:
-            return cells[:, 0]
+            return sums((demand.rows(arcs) + 1).ravel(), bits, count + 1)[1:]
+        cell = (arcs[demand.flow] + 1) * columns + demand.column[:, None]
+        cells = sums(cell.ravel(), bits, (count + 1) * columns)[columns:].reshape(count, columns)
         most = np.maximum.reduceat(cells, demand.starts[:-1], axis=1)
         return np.asarray(most.sum(axis=1))
     arc, column, bits = on_arcs(demand, arcs)

@@ -7,6 +7,7 @@ over a job's phases the most.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,30 @@ class Effort:
     each: int = 20
 
 
+class Sent:
+    """A demand in C's form, as far as that is the same whichever links are down and flows may move.
+
+    `source`, `target`: the leaves of each flow; `fields`: of `iglb_flows`.
+    """
+
+    def __init__(self, fabric: Fabric, arcs: int, demand: Demand) -> None:
+        self.source, self.target = fabric.leaf[demand.source], fabric.leaf[demand.target]
+        column, starts = _columns(demand, arcs)
+        self._lent = lend = Lent()
+        self.fields = {
+            "flows": len(demand),
+            "columns": int(starts[-1]),
+            "jobs": len(starts) - 1,
+            "entry_start": lend(demand.entry_start, "int32_t"),
+            "entry_column": lend(column, "int32_t"),
+            "entry_bits": lend(demand.bits, "double"),
+            "job": lend(demand.job, "int32_t"),
+            "column_start": lend(starts, "int32_t"),
+            "source": lend(self.source, "int32_t"),
+            "target": lend(self.target, "int32_t"),
+        }
+
+
 class Network:
     """The arcs between switches in C's form, and distances over those that are up."""
 
@@ -44,6 +69,7 @@ class Network:
         self._place = np.full(len(fabric.tail) + 1, -1, dtype=np.int32)
         self._place[self.arcs] = np.arange(len(self.arcs))
         self._arc = np.append(self.arcs, -1)
+        self._sent: WeakKeyDictionary[Demand, Sent] = WeakKeyDictionary()
         self._lent = Lent()
         lend, nodes = self._lent, fabric.switches
         tail, head = fabric.tail[self.arcs], fabric.head[self.arcs]
@@ -71,9 +97,16 @@ class Network:
         """Return the network with other rates of the same arcs."""
         other = object.__new__(Network)
         other.arcs, other._place, other._arc = self.arcs, self._place, self._arc
-        other._lent, other._static = self._lent, self._static
+        other._lent, other._static, other._sent = self._lent, self._static, self._sent
         other._with(fabric)
         return other
+
+    def sent(self, demand: Demand) -> Sent:
+        """Return a demand in C's form, made once for the network whatever its rates."""
+        found = self._sent.get(demand)
+        if found is None:
+            found = self._sent[demand] = Sent(self.fabric, len(self.arcs), demand)
+        return found
 
     def to_path(self, arcs: Ints) -> Path:
         """Return paths in C's numbers of arcs."""
@@ -113,7 +146,8 @@ def search(
     in `movable` and the new ones are moved while the busiest arc needs more than `floor` seconds.
     """
     fabric, effort = network.fabric, effort or Effort()
-    source, target = fabric.leaf[demand.source], fabric.leaf[demand.target]
+    sent = network.sent(demand)
+    source, target = sent.source, sent.target
     pathless = (arcs[:, 0] < 0) if arcs.shape[1] else np.ones(len(arcs), dtype=bool)
     up = fabric.rate[fabric.out] * fabric.rate[fabric.out ^ 1] > 0
     wanted = pathless & (source != target) & up[demand.source] & up[demand.target]
@@ -130,22 +164,12 @@ def search(
     path = np.full((len(demand), width), -1, dtype=np.int32)
     path[:, : arcs.shape[1]] = network.to_path(arcs)
     placed = _order(demand, np.flatnonzero(wanted), order)
-    column, starts = _columns(demand, len(network.arcs))
     lent = Lent()
     flows = native().ffi.new(
         "iglb_flows *",
         {
-            "flows": len(demand),
+            **sent.fields,
             "width": width,
-            "columns": int(starts[-1]),
-            "jobs": len(starts) - 1,
-            "entry_start": lent(demand.entry_start, "int32_t"),
-            "entry_column": lent(column, "int32_t"),
-            "entry_bits": lent(demand.bits, "double"),
-            "job": lent(demand.job, "int32_t"),
-            "column_start": lent(starts, "int32_t"),
-            "source": lent(source, "int32_t"),
-            "target": lent(target, "int32_t"),
             "row": lent(of_flow, "int32_t"),
             "hops": lent(hops, "uint16_t"),
             "movable": lent(moves & (wanted | ~pathless), "uint8_t"),

@@ -25,7 +25,7 @@ typedef struct {
     int32_t *touched, *list, touches, stamp;
     int32_t *way, *best;       /* a path that is tried, and the best one: [width] */
     int32_t helped, beside[MOST];
-    double most, value;
+    double most, value, enough; /* enough: seconds beyond which an arc is overloaded */
 } even;
 
 static int32_t *path_of(const even *e, int32_t flow)
@@ -33,15 +33,55 @@ static int32_t *path_of(const even *e, int32_t flow)
     return e->flows->path + (int64_t)flow * e->flows->width;
 }
 
-/* Find again what a flow takes on its path. */
-static void retime(even *e, int32_t flow)
+/* What arcs of a path need of a flow's time, in the order of the path; `last`: that with a queue. */
+typedef struct {
+    double most, queued;
+    int32_t last;
+} needs;
+
+static const needs NOTHING = {0, 0, NONE};
+
+/* Seconds that an arc needs for those of its flows that come through another one. */
+static double from_arc(const even *e, int32_t arc, int32_t through)
+{
+    double bits = 0;
+    for (int32_t at = e->first[arc]; at != NONE; at = e->next[at]) {
+        const int32_t *path = path_of(e, at / e->flows->width);
+        for (int32_t hop = 0; hop < e->flows->width && path[hop] != arc; hop++)
+            bits += path[hop] == through ? e->bits[at / e->flows->width] : 0;
+    }
+    return bits * e->net->cost[arc];
+}
+
+/* Go on by an arc that needs `load`, of which `new` is a flow's that is not on it. */
+static needs and_arc(const even *e, needs so_far, int32_t arc, double load, double new)
+{
+    double comes = load;
+    if (load > e->enough && so_far.last != NONE) /* what the queue before lets through */
+        comes -= (from_arc(e, arc, so_far.last) + new) * (1 - e->enough / so_far.queued);
+    needs all = so_far;
+    all.most = load > all.most ? load : all.most;
+    if (comes > e->enough * MORE) {
+        all.queued += load;
+        all.last = arc;
+    }
+    return all;
+}
+
+static double time_of(needs all) { return all.queued > all.most ? all.queued : all.most; }
+
+/* What a flow takes on its path, if `arc` needs `load`. */
+static double time_with(const even *e, int32_t flow, int32_t arc, double load)
 {
     const int32_t *path = path_of(e, flow);
-    double most = 0;
+    needs all = NOTHING;
     for (int32_t hop = 0; hop < e->flows->width && path[hop] != NONE; hop++)
-        most = e->load[path[hop]] > most ? e->load[path[hop]] : most;
-    e->time[flow] = most;
+        all = and_arc(e, all, path[hop], path[hop] == arc ? load : e->load[path[hop]], 0);
+    return time_of(all);
 }
+
+/* Find again what a flow takes on its path. */
+static void retime(even *e, int32_t flow) { e->time[flow] = time_with(e, flow, NONE, 0); }
 
 /* The same for all flows on a path's arcs. */
 static void retime_on(even *e, const int32_t *path)
@@ -103,13 +143,16 @@ static void try_path(even *e, int32_t flow, double time, double others)
     double own_lost = 0;
     for (int32_t hop = 0; hop < width && e->way[hop] != NONE; hop++) {
         int32_t arc = e->way[hop];
-        double needs = with(e, flow, arc);
+        double load = with(e, flow, arc);
         for (int32_t at = e->first[arc]; at != NONE; at = e->next[at]) {
             int32_t other = at / width, of = e->connection[other];
             double now = e->time[other];
-            if (needs <= now)
+            if (load <= now && load <= e->enough)
                 continue;
-            double less = e->bits[other] / now - e->bits[other] / needs;
+            double then = time_with(e, other, arc, load);
+            if (then <= now)
+                continue;
+            double less = e->bits[other] / now - e->bits[other] / then;
             if (of == own) {
                 own_lost += less;
                 continue;
@@ -139,26 +182,27 @@ static void try_path(even *e, int32_t flow, double time, double others)
     }
 }
 
-/* Try all shortest paths from a node that is `hop` arcs from the source, `time` being what the flow
-   takes so far; but none on which an arc would need more than the busiest does, or by which the
+/* Try all shortest paths from a node that is `hop` arcs from the source, `so_far` being what the flow
+   takes up to there; but none on which an arc would need more than the busiest does, or by which the
    flow's own connection would be no faster than the best path so far makes the slowest one. */
-static void try_all(even *e, int32_t flow, int32_t node, int32_t hop, double time, double others)
+static void try_all(even *e, int32_t flow, int32_t node, int32_t hop, needs so_far, double others)
 {
     const iglb_net *net = e->net;
     const uint16_t *hops = e->flows->hops + (int64_t)e->flows->row[flow] * net->nodes;
     if (hops[node] == 0) {
         for (int32_t i = hop; i < e->flows->width; i++)
             e->way[i] = NONE;
-        try_path(e, flow, time, others);
+        try_path(e, flow, time_of(so_far), others);
         return;
     }
     for (int32_t i = net->out_start[node]; i < net->out_start[node + 1]; i++) {
         int32_t arc = net->out_arc[i];
         if (net->cost[arc] <= 0 || hops[net->head[arc]] + 1 != hops[node])
             continue;
-        double needs = with(e, flow, arc), longer = needs > time ? needs : time;
-        double own = (others + e->bits[flow] / longer) / e->size[e->connection[flow]];
-        if (needs <= e->most * MORE && own > e->value) {
+        double load = with(e, flow, arc);
+        needs longer = and_arc(e, so_far, arc, load, e->bits[flow] * net->cost[arc]);
+        double own = (others + e->bits[flow] / time_of(longer)) / e->size[e->connection[flow]];
+        if (load <= e->most * MORE && own > e->value) {
             e->way[hop] = arc;
             try_all(e, flow, net->head[arc], hop + 1, longer, others);
         }
@@ -187,7 +231,7 @@ static int try_flow(even *e, int32_t flow, int32_t connection)
     e->time[flow] = 0;
     e->rate[connection] = all_speeds(e, connection);
     e->helped = connection;
-    try_all(e, flow, e->flows->source[flow], 0, 0, all_speeds(e, own));
+    try_all(e, flow, e->flows->source[flow], 0, NOTHING, all_speeds(e, own));
     e->rate[connection] = rate;
     put(e, flow, 1);
     retime_on(e, path);
@@ -206,7 +250,7 @@ static int help(even *e, int32_t connection)
         int32_t *path = path_of(e, flow);
         for (int32_t hop = 0; hop < width && path[hop] != NONE; hop++) {
             int32_t arc = path[hop], count = 0;
-            if (e->load[arc] * MORE < e->time[flow])
+            if (e->load[arc] <= e->enough && e->load[arc] * MORE < e->time[flow])
                 continue;
             for (int32_t at = e->first[arc]; at != NONE && count < MOST; at = e->next[at])
                 e->beside[count++] = at / width;
@@ -233,6 +277,7 @@ static int64_t run(even *e, int32_t connections, double floor, int64_t budget)
 {
     iglb_flows *of = e->flows;
     int64_t moves = 0;
+    e->enough = floor * MORE;
     for (int32_t flow = 0; flow < of->flows; flow++) {
         for (int32_t i = of->entry_start[flow]; i < of->entry_start[flow + 1]; i++)
             e->bits[flow] += of->entry_bits[i];

@@ -62,7 +62,8 @@ double iglb_search(const iglb_net *net, iglb_flows *flows, int32_t placed, const
    arc needs more than the busiest does now, and no connection takes more than `floor` seconds, if
    that can be had in `budget` tries.
 
-   A flow takes what the busiest arc of its path needs, and a connection drains by all its flows.
+   A flow takes what the busiest arc of its path needs, or what all arcs need together in whose queues
+   it waits; arcs have one that need more than `floor`. A connection drains by all its flows.
    Bits of all columns count together. Returns how many flows were moved, or -1 without memory. */
 int64_t iglb_even(const iglb_net *net, iglb_flows *flows, const int32_t *connection, int32_t connections,
                   double floor, int64_t budget);
