@@ -22,7 +22,8 @@
 //
 // A mechanism selects the features that it needs, WITH_CONGESTION_SIGNAL if it reads or writes that,
 // WITH_MARKING_THRESHOLDS if it writes those, and WITH_TELEMETRY if it writes into packets for their senders (include/telemetry.p4),
-// WITH_TELEMETRY_ROOM if packets become longer by it, and WITH_TELEMETRY_WORD if that is one word for the whole path. All are
+// WITH_TELEMETRY_ROOM if packets become longer by it, WITH_TELEMETRY_WORD if there is one word for the whole path, and
+// WITH_TELEMETRY_SHARED if a switch puts it in. All are
 // defined as 1, as by -D, so that several may select the same one.
 
 #ifndef WEFT_PROFILE_P4

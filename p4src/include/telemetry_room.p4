@@ -23,7 +23,7 @@ control LengthenTelemetry(inout headers_t hdr, in bit<8> words, in bit<8> format
     }
 }
 
-#ifdef WITH_TELEMETRY_WORD
+#ifdef WITH_TELEMETRY_SHARED
 // Makes room for one word for the whole path if the packet collects and nobody has written in another format: the first switch
 // puts it in, as 0, those after it find it in hdr.telemetry_word. `may` says that it is there to be written, `more` by how many bytes the packet is
 // longer.

@@ -18,6 +18,7 @@
 #define WITH_TELEMETRY_ROOM 1
 #ifdef WITH_PATH_USE
 #define WITH_TELEMETRY_WORD 1
+#define WITH_TELEMETRY_SHARED 1
 #endif
 #endif
 

@@ -96,6 +96,7 @@ OWN_PREFIXES = {
     "allreduce": ("allreduce",),
     "ecn_tuning": ("tuned_", "tuning_"),
     "path_telemetry": ("path_port", "path_use", "path_sent"),
+    "bolt": ("bolt",),
 }
 """What the tables, counters and digests of a mechanism begin with."""
 
