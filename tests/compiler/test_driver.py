@@ -80,9 +80,9 @@ def test_a_missing_file_is_an_error_of_ours(tmp_path: Path, missing: str) -> Non
 
 
 def test_fabric_takes_some_tenths_of_a_second() -> None:
-    """11 million calls with all mechanisms, of which path telemetry has 0.6; fast machines do some
+    """12 million calls with all mechanisms, of which path telemetry has 0.6; fast machines do some
     10 million in a second."""
     include_dirs = [FABRIC.parent, FABRIC.parent / "include"]
-    assert calls(lambda: compile_p4(FABRIC, include_dirs=include_dirs)) < 11_500_000
+    assert calls(lambda: compile_p4(FABRIC, include_dirs=include_dirs)) < 12_000_000
     result = compile_p4(FABRIC, include_dirs=include_dirs)
     assert set(result.timings) >= {"cpp", "parse", "check", "lower", "p4info", "json"}

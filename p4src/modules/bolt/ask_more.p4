@@ -98,7 +98,7 @@ control AskMore(inout headers_t hdr, inout local_metadata_t meta, inout standard
         bolt_came.write(cell, came + length);
     }
 
-    action notify_source() {
+    action report_queue() {
         bit<64> drains = (bit<64>)(waits > queue_most ? queue_most : waits) * ns_per_byte;
         drains = (drains >> 32) > BOLT_DRAINS_MOST ? BOLT_DRAINS_MOST : drains >> 32;
         meta.notifying.type = (bit<4>)NotificationType.QUEUE;
@@ -150,7 +150,7 @@ control AskMore(inout headers_t hdr, inout local_metadata_t meta, inout standard
                         if (hdr.telemetry_word.value & GRANT_QUEUED == 0 && meta.notifying.session == 0) {
                             set = GRANT_QUEUED;
                             outcome = BoltOutcome.NOTIFIED;
-                            notify_source();
+                            report_queue();
                         }
                     } else {
                         grant_or_promise();
