@@ -140,16 +140,23 @@ control MeasureArrivals(in headers_t hdr, inout local_metadata_t meta, in standa
                 rise = more[63:16];
             }
 
-            // A queue pair, from one address to another; of other traffic the ports.
+            // A queue pair, from one address to another; of other traffic the ports. What is not IPv4 counts as one flow:
+            // an invalid header's fields hold what the packet before had.
+            ipv4_addr_t source = 0;
+            ipv4_addr_t destination = 0;
             qp_t pair = 0;
             bit<16> source_port = meta.flow.src_port;
+            if (hdr.ipv4.isValid()) {
+                source = hdr.ipv4.src;
+                destination = hdr.ipv4.dst;
+            }
             if (hdr.bth.isValid()) {
                 pair = hdr.bth.destination_qp;
                 source_port = 0;
             }
             bit<32> mixed;
             hash(mixed, HashAlgorithm.crc32, 32w0, {
-                hdr.ipv4.src, hdr.ipv4.dst, pair, source_port, meta.flow.dst_port
+                source, destination, pair, source_port, meta.flow.dst_port
             }, 64w0x100000000);
             // A CRC is linear: of flows whose numbers follow each other it would put many into one cell.
             mixed = mixed * 0x9e3779b1;

@@ -6,26 +6,27 @@ h1 (10.0.1.1) -- 1 s1 2 -- h2        frames go from h2 to h1 at times that a tes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 
 import pytest
 from scapy.contrib.roce import BTH
 from scapy.layers.inet import IP, UDP
-from scapy.layers.l2 import Ether
+from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet, Raw
 
 import topologies
 from compiler import CompileResult, compile_p4
 from controller.diff import changes
 from controller.digests import DigestMessage, digest_messages
-from controller.entries import ActionCall, Entry
+from controller.entries import ActionCall, Entry, Exact, TableEntry, call, match
 from controller.fabric_state import FabricModel, desired_entries
 from controller.p4info import P4Info
 from controller.parts import LearnedEntry
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from controller.target_facts import TargetFacts
-from mechanisms.ecn_tuning.entries import DIGEST, threshold_entry
+from mechanisms.ecn_tuning.entries import DIGEST, QUEUE_TABLE, threshold_entry
 from mechanisms.ecn_tuning.formula import CELLS, Measured, flows_of, thresholds
 from mechanisms.ecn_tuning.learner import EcnTuner
 from mechanisms.ecn_tuning.queues import TunedQueue, queues_of
@@ -33,7 +34,10 @@ from mechanisms.program import FABRIC
 from mechanisms.registry import defines
 from protocols.rocev2 import Opcode
 from softswitch import Switch
+from softswitch.codegen.build import build_c
+from softswitch.codegen.generate import generate_c
 from softswitch.core import CoreConfig
+from softswitch.p4runtime import pipeline
 from topologies.ecn import EcnThresholds
 from topologies.model import Topology
 from workloads.randomness import Random
@@ -171,6 +175,29 @@ def test_nothing_is_said_of_a_queue_to_which_nothing_comes(switch: Switch) -> No
     send(switch, [(1000, 1, 100), (2000, 2, 100)])
     switch.run_until(100 * INTERVAL)
     assert reports(switch) == []
+
+
+def test_packets_without_ipv4_count_as_one_flow() -> None:
+    """Fields of invalid headers hold what came before, on BMv2; here they are random."""
+    prepared = pipeline.prepare(compiled().p4info, compiled().json_text.encode())
+    junk = build_c(generate_c(prepared.program, vary_undefined=True))
+    model = FabricModel(topology(), info(), FACTS, FabricPolicy.of(topology()))
+    measure = call("tune_queue", number=200, time_per_byte=1, interval=INTERVAL)
+    back_to_h2 = match(port=Exact(2), **{"class": Exact(0)})
+    here, there = topology().host("h2"), topology().host("h1")
+    request = Ether(src=here.mac, dst="ff:ff:ff:ff:ff:ff") / ARP(
+        hwsrc=here.mac, psrc=str(here.address.ip), pdst=str(there.address.ip)
+    )
+    with Switch(CoreConfig(cpu_port=255, priorities=8, tick_ps=1000)) as switch:
+        switch.load(replace(prepared, library=junk))
+        write(switch, *desired_entries(model, "s1"), TableEntry(QUEUE_TABLE, back_to_h2, measure))
+        for at in (*range(1000, 11_000, 1000), 60 * US):
+            switch.inject(2, bytes(request), at_ns=at)
+        answers = switch.run_until(200 * US)
+        assert [each.port for each in answers] == [2] * 11
+        (report,) = (each for each in switch.digests if each.name == DIGEST)
+        (message,) = digest_messages("s1", report.message, info())
+    assert (message.values["port"], message.values["cells"]) == (2, 1)
 
 
 def port_1() -> TunedQueue:
