@@ -155,6 +155,10 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
             "FabricIngress.measure_arrivals.skip_measuring", {}, {},
         ),
         (
+            "FabricIngress.ask_more.bolt_queue", ((2, ""), (0, "")), False,
+            "FabricIngress.ask_more.skip_supply", {}, {},
+        ),
+        (
             "FabricEgress.parameters.ecn_threshold", ((2, ""), (0, "")), False,
             "FabricEgress.ecn_marking.disable_marking", {}, {},
         ),
@@ -176,6 +180,8 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
         r.Use("counter", "FabricIngress.receive_counters.port_rx", 1),
         r.Use("counter", "FabricIngress.roce_counters.roce_rx", 1),
         r.Use("counter", "FabricEgress.transmit_counters.port_tx", 2),
+        r.Use("register read", "bolt_came", 16, 0),
+        r.Use("register write", "bolt_left", 16, 0),
         r.Use("register read", "dpfr_sent", 2, 2),
         r.Use("register write", "dpfr_sent", 2, 3),
     ]
