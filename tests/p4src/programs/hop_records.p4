@@ -4,6 +4,7 @@
 
 #ifdef WITH_HOP_RECORDS
 #define WITH_TELEMETRY 1
+#define WITH_TELEMETRY_ROOM 1
 #endif
 
 #elif defined(WITH_HOP_RECORDS)
