@@ -43,6 +43,8 @@ from tests.p4src.alarm_scenario import (
 from tests.p4src.conftest import Bench, Network, Program, bench_of, model_of, show
 
 DOWN, QUALITY = NotificationType.LINK_DOWN, NotificationType.PATH_QUALITY
+QUEUE = NotificationType.QUEUE
+PARSER_ERROR = 2  # of a drop
 TO_S3, TO_S1, TO_S2 = 3, 1, 2  # of s1 to s3, of s3 to s1 and to s2
 S2_HOSTS, S2_TO_S3, S2_TO_S4 = (1, 2), 3, 4
 
@@ -181,11 +183,17 @@ def test_what_has_come_before_is_known_by_switch_and_number(spine: Bench, topolo
 def test_types_that_no_module_knows_end_at_the_neighbour(spine: Bench, topology: Any) -> None:
     s1 = topology.switch("s1")
     for kind in range(1, 16):
-        if kind not in (DOWN, QUALITY):
+        if kind not in (DOWN, QUALITY, QUEUE):
             spine.send(TO_S1, from_switch(s1.mac, as_heard(3, type=kind)))
             assert counted(spine)[TAKEN | kind] == 1
     spine.expect_nothing()
     assert spine.dropped() == {}
+
+
+def test_a_report_of_a_queue_without_its_body_is_dropped(spine: Bench, topology: Any) -> None:
+    spine.send(TO_S1, from_switch(topology.switch("s1").mac, as_heard(3, type=QUEUE)))
+    spine.expect_nothing()
+    assert spine.dropped() == {PARSER_ERROR: 1}
 
 
 def test_a_body_goes_along(row: Network, topology: Any) -> None:
