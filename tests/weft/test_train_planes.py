@@ -172,7 +172,21 @@ def test_faults_take_ports() -> None:
 # --- what is said -------------------------------------------------------------------------------
 
 UP = PlaneStats(
-    PlaneState.UP, PlaneLoss.NONE, 0, 500, 10**6, 0, 0, 0, 0, 0, heard_at=5, lost_at=-1, up_at=-1
+    PlaneState.UP,
+    PlaneLoss.NONE,
+    0,
+    500,
+    10**6,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    heard_at=5,
+    lost_at=-1,
+    up_at=-1,
 )
 LOST = replace(UP, state=PlaneState.LOST, why=PlaneLoss.LINK, losses=1, moved_packets=7)
 BEGAN_NS = [1_000, 2_000, 3_000, 4_000]
