@@ -267,7 +267,7 @@ def test_limits_and_wrong_requests_are_told_and_change_nothing(
                 with pytest.raises(RequestRefused, match=message):
                     client.call("measure", **{"operation": "write", "size": 8} | fields)
             nobody = {"peer_ip": "10.77.1.77", "peer_qpn": 1, "peer_psn": 0}
-            with pytest.raises(RequestRefused, match=r"10\.77\.1\.77 can't be reached: nobody"):
+            with pytest.raises(RequestRefused, match=r"10\.77\.1\.77 can't be reached: no answer"):
                 client.call("connect", pairs=[{"qpn": pairs[0]["qpn"], **nobody}])
         with EndpointClient.connect(path) as client:
             until_no_pairs(client)
