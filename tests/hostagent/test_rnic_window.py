@@ -327,6 +327,20 @@ def test_the_last_packet_of_all_is_its_own_probe(repeat: Repeat) -> None:
     assert peer.silent() and peer.card.queue_pair_stats(QPN, peer.now).timeouts == 0
 
 
+@pytest.mark.parametrize("repeat", list(Repeat))
+def test_no_probe_while_the_receiver_is_not_ready(repeat: Repeat) -> None:
+    """It has asked for silence, for longer than a probe would wait (code 12: 640 us)."""
+    peer = timed_peer(40 * MTU, repeat=repeat)
+    post(peer, 3 * MTU)
+    assert psns(peer) == [40, 41, 42]
+    peer.ack(PSN + 41, Syndrome.RNR + 12)
+    asked = peer.now
+    peer.pass_time(asked + 639 * US)
+    assert peer.silent()
+    peer.pass_time(asked + 641 * US)
+    assert psns(peer)[0] == 41
+
+
 def test_a_lost_tail_comes_with_the_probe_before_the_time_out() -> None:
     """The peer lacks 41 and 42: the probe makes it say so, and both are there at once."""
     peer = timed_peer(40 * MTU, repeat=Repeat.GO_BACK_N)

@@ -131,7 +131,8 @@ static int may_probe(const struct qp *qp) { return qp->feedback->probe_at <= qp-
 /* Behind the last packet of all there is nothing new to probe with: it leaves once more, and its duplicate is acknowledged at once. */
 static int is_tail(const struct qp *qp)
 {
-    return qp->feedback && qp->next >= qp->posted && qp->una < qp->next && !qp->reads;
+    const int sends = qp->state == RNIC_READY && !qp->not_ready;
+    return sends && qp->feedback && qp->next >= qp->posted && qp->una < qp->next && !qp->reads;
 }
 
 int tail_probe_due(const struct qp *qp) { return is_tail(qp) && may_probe(qp); }
