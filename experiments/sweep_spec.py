@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ import yaml
 from experiments.errors import LabError, LabFileError
 from experiments.sweep_goal import Constraint, Objective
 from experiments.sweep_metrics import METRICS
-from experiments.sweep_point import ROOT, point_run
+from experiments.sweep_point import ROOT, merged, point_run
 from experiments.sweep_schema import SweepEntry, is_sweep, validate_sweep
 from experiments.sweep_space import Draw, Point, draw, grid
 from topologies import loader
 from topologies.document import Document, parse_document
 from topologies.errors import Problem, TopologyError, did_you_mean, field_name
 from workloads import loader as workload_loader
-from workloads.importers import with_imports
+from workloads.importers import FILE_KEYS, with_files_of, with_imports
 from workloads.program_files import with_program_files
 
 PROGRAM = ROOT / "p4src" / "fabric.p4"
@@ -114,7 +114,7 @@ class _Reading:
         """Check everything that can be known before anything runs. Raises TopologyError."""
         entry = self.entry
         points, parameters = self._points()
-        base = self._base(any(path.startswith("topology.") for path in parameters))
+        base = self._base(any(path.startswith("topology.") for path in parameters), points)
         self._try_first(base, points[0], parameters)
         assert isinstance(base.data, dict)
         return SweepSpec(
@@ -139,8 +139,8 @@ class _Reading:
         points = grid(entry.vary) if entry.drawn is None else draw(entry.vary, entry.drawn)
         return points, tuple(entry.vary)
 
-    def _base(self, into_topology: bool) -> Document:
-        """Return the run as a document that needs no other file of this machine.
+    def _base(self, into_topology: bool, points: Sequence[Point]) -> Document:
+        """Return the run as a document that needs no other file of this machine at any point.
 
         A topology that comes with Weft is on every machine; it is only written out if parameters
         lead `into_topology`.
@@ -150,6 +150,8 @@ class _Reading:
         else:
             base, directory = self._run_document(self.entry.run)
         base = with_program_files(with_imports(base, directory), directory)
+        for files in dict.fromkeys(tuple(_files_of(point).items()) for point in points):
+            base = with_files_of(base, merged(base, dict(files)), directory)
         data = base.data
         if not isinstance(data, dict) or not isinstance(data.get("topology"), str):
             return base
@@ -207,6 +209,12 @@ class _Reading:
     def _at_parameter(self, path: str, message: str) -> Problem:
         where = ("vary", path) if self.entry.points is None else ("points", 0, path)
         return replace(self.document.problem(where, message), field=path)
+
+
+def _files_of(point: Point) -> Point:
+    """Return the parameters of a point that decide which files traffic comes from."""
+    return {path: value for path, value in point.items()
+            if path.rpartition(".")[2] in FILE_KEYS and isinstance(value, Hashable)}  # fmt: skip
 
 
 def _varied(field_text: str, parameters: tuple[str, ...]) -> str | None:

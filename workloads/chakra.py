@@ -96,6 +96,11 @@ def _message_classes() -> Mapping[str, type[Message]]:
     }
 
 
+def trace_name(prefix: str, groups: str | None, teraflops: float | None) -> str:
+    """Return how a trace is called that was read so."""
+    return " ".join(str(each) for each in (prefix, groups, teraflops) if each is not None)
+
+
 def read_chakra(
     prefix: str, directory: Path, groups: str | None = None, teraflops: float | None = None
 ) -> dict[str, object]:

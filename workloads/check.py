@@ -434,7 +434,8 @@ class _Check:
             message = "go-back-n keeps nothing that comes early: write selective-repeat"
             self._report(("transport", "reorder"), message)
         operations = self._operations(transport)
-        for key, message in choice_problems(transport, operations, bool(self.run.jobs)):
+        has_graphs = bool(self.run.jobs) or any(entry.trace for entry in self.run.traffic)
+        for key, message in choice_problems(transport, operations, has_graphs):
             self._report(("transport", key), message)
         for key, message in plane_problems(transport, self.run.topology):
             self._report(("transport", key), message)

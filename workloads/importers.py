@@ -19,7 +19,7 @@ from pathlib import Path
 
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
-from workloads.chakra import read_chakra
+from workloads.chakra import read_chakra, trace_name
 from workloads.flow_csv import read_csv
 from workloads.flow_sizes import MIXES
 from workloads.hpcc import read_hpcc
@@ -31,6 +31,8 @@ _GIVEN_THERE = ("ranks", "tp", "pp", "dp", "ep", "phases")
 _MATRICES = {"htsim": read_htsim, "hpcc": read_hpcc, "csv": read_csv}
 _SIZE_FILES = (".txt", ".cdf", ".csv", ".dat")
 _GROUPS = ("tp", "dp", "ep", "dp_ep")
+FILE_KEYS = frozenset({*_MATRICES, "sizes", "chakra", "groups", "teraflops"})
+"""What of an entry of traffic decides which file is read, and how."""
 
 
 def with_imports(document: Document, directory: Path) -> Document:
@@ -76,19 +78,22 @@ def _trace(
 ) -> dict[str, object]:
     """Read the files of a trace; wrong types are left to the schema."""
     prefix, groups, teraflops = (trace.get(key) for key in ("chakra", "groups", "teraflops"))
-    numbers = isinstance(teraflops, int | float) and teraflops > 0
-    if not isinstance(prefix, str) or "imported" in trace:
+    numbers = type(teraflops) in (int, float)
+    if not isinstance(prefix, str):
         return dict(trace)
     if not (groups is None or isinstance(groups, str)) or not (teraflops is None or numbers):
         return dict(trace)
     speed = None if teraflops is None else float(str(teraflops))
+    name = trace_name(prefix, groups, speed)
+    if name in (known := _known(trace)):
+        return dict(trace)
     try:
         found = read_chakra(prefix, directory, groups, speed)
     except TopologyError as error:
         texts = [f"{Path(each.file).name}: {each.message}" for each in error.problems]
         problems = [document.problem((*path, "chakra"), text) for text in texts]
         raise TopologyError(problems) from None
-    return {**trace, "imported": found}
+    return {**trace, "imported": {**known, name: found}}
 
 
 def _mix(
@@ -97,27 +102,62 @@ def _mix(
     """Read the file that `sizes` names: what ends as text files do."""
     name = mix.get("sizes")
     is_file = isinstance(name, str) and name not in MIXES and Path(name).suffix in _SIZE_FILES
-    if not is_file or "imported" in mix:
+    if not is_file or name in (known := _known(mix)):
         return dict(mix)
     try:
         text = _text(name, directory)
     except ValueError as error:
         raise TopologyError([document.problem((*path, "sizes"), str(error))]) from None
-    return {**mix, "imported": read_sizes(text, str(directory / str(name)))}
+    found = read_sizes(text, str(directory / str(name)))
+    return {**mix, "imported": {**known, str(name): found}}
 
 
 def _matrix(
     document: Document, path: FieldPath, matrix: Mapping[str, object], directory: Path
 ) -> dict[str, object]:
     kind = next((key for key in _MATRICES if key in matrix), None)
-    if kind is None or "imported" in matrix:  # a sweep's point has been read before
+    if kind is None or (name := matrix[kind]) in (known := _known(matrix)):
         return dict(matrix)
-    name = matrix[kind]
     try:
         text = _text(name, directory)
     except ValueError as error:
         raise TopologyError([document.problem((*path, kind), str(error))]) from None
-    return {**matrix, "imported": _MATRICES[kind](text, str(directory / str(name)))}
+    found = _MATRICES[kind](text, str(directory / str(name)))
+    return {**matrix, "imported": {**known, str(name): found}}
+
+
+def _known(entry: Mapping[str, object]) -> Mapping[object, object]:
+    """Return what has been read for an entry, by file: a sweep's are read before it runs."""
+    known = entry.get("imported")
+    return known if isinstance(known, dict) else {}
+
+
+def with_files_of(base: Document, point: Document, directory: Path) -> Document:
+    """Return `base` with what the entries of `point`, a changed copy of it, name of other files.
+
+    So a document that goes to another machine holds all files that any of its points names. Raises
+    TopologyError.
+    """
+    read = with_imports(point, directory).data
+    if not isinstance(base.data, dict) or not isinstance(read, dict):
+        return base
+    entries = base.data.get("traffic")
+    if not isinstance(entries, list) or not isinstance(read.get("traffic"), list):
+        return base
+    merged = [_with_imported(a, b) for a, b in zip(entries, read["traffic"], strict=False)]
+    changed = {**base.data, "traffic": merged + entries[len(merged) :]}
+    return Document(base.file, changed, base.positions)
+
+
+def _with_imported(entry: object, read: object) -> object:
+    if not isinstance(entry, dict) or not isinstance(read, dict):
+        return entry
+    return {
+        kind: {**of, "imported": read[kind]["imported"]}
+        if isinstance(of, dict) and isinstance(read.get(kind), dict) and "imported" in read[kind]
+        else of
+        for kind, of in entry.items()
+    }
 
 
 def _text(name: object, directory: Path) -> str:

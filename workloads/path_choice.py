@@ -71,14 +71,17 @@ def stripes(sizes: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
 
 
 def choice_problems(
-    transport: TransportFields, operations: Collection[str], has_jobs: bool
+    transport: TransportFields, operations: Collection[str], has_graphs: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield the key and what is wrong with it, for what makes no sense together."""
-    if transport.equal_stripes > 1 and has_jobs:
+    """Yield the key and what is wrong with it, for what makes no sense together.
+
+    `has_graphs`: there are jobs or traces, whose messages wait for each other one by one.
+    """
+    if transport.equal_stripes > 1 and has_graphs:
         yield (
             "queue_pairs",
-            "a job's collectives have 'channels' instead, a queue pair each; or their messages are "
-            "striped as queue pairs drain: striping: as-drained",
+            "messages of jobs and traces are striped as queue pairs drain: striping: as-drained; "
+            "or a job's collectives have 'channels', a queue pair each",
         )
     if transport.striping == "equal":
         for key, default in (("piece", DEFAULT_PIECE), ("outstanding", DEFAULT_OUTSTANDING)):

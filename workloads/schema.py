@@ -52,6 +52,7 @@ from topologies.fields import (
 )
 from topologies.schema import schema_problem
 from topologies.units import parse_share, parse_size
+from workloads.chakra import trace_name
 from workloads.flow_sizes import MIXES, FlowSizes, from_points, of_size
 from workloads.job_schema import JobEntry
 from workloads.transport_schema import Operation, TransportFields, transport_entry
@@ -219,6 +220,9 @@ class HotspotEntry(Model):
     share: Load
 
 
+SizePoints = Annotated[list[tuple[CountOrNone, CountOrNone]], Field(min_length=2)]
+
+
 class MixEntry(FlowSettings):
     """Messages at Poisson times, of random pairs; sizes: a distribution, a file of one, or a size.
 
@@ -231,12 +235,12 @@ class MixEntry(FlowSettings):
     hosts: Ends | None = None
     rate: Rate | None = None
     hotspot: HotspotEntry | None = None
-    imported: Annotated[list[tuple[CountOrNone, CountOrNone]], Field(min_length=2)] | None = None
+    imported: dict[str, SizePoints] = Field(default={})
 
     def distribution(self) -> FlowSizes | None:
         """Return what sizes are drawn from; None where nothing has that name."""
-        if self.imported is not None:
-            return from_points(self.sizes, self.imported)
+        if self.sizes in self.imported:
+            return from_points(self.sizes, self.imported[self.sizes])
         if self.sizes in MIXES:
             return MIXES[self.sizes]
         try:
@@ -293,7 +297,7 @@ class MatrixEntry(FlowSettings):
     htsim: str | None = None
     hpcc: str | None = None
     csv: str | None = None
-    imported: ImportedMatrix | None = None
+    imported: dict[str, ImportedMatrix] = Field(default={})
     hosts: Ends | None = None
     rate: Rate | None = None
 
@@ -318,8 +322,8 @@ class MatrixEntry(FlowSettings):
 
     def matrix(self) -> ImportedMatrix:
         """Return the connections, whichever way they were given."""
-        if self.imported is not None:
-            return self.imported
+        if (file := self.htsim or self.hpcc or self.csv) is not None:
+            return self.imported[file]
         table = self.bytes or []
         rows = [(a, b, size, 0) for a, row in enumerate(table) for b, size in enumerate(row)]
         found = [row for row in rows if row[2]]
@@ -364,15 +368,15 @@ class TraceEntry(FlowSettings):
 
     chakra: str
     groups: str | None = None
-    teraflops: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    teraflops: Annotated[float, Field(gt=0, le=1e6, strict=True)] | None = None
     allreduce: Literal["ring", "tree"] = "ring"
-    imported: ImportedTrace | None = None
+    imported: dict[str, ImportedTrace] = Field(default={})
     hosts: Ends | None = None
     rate: Rate | None = None
 
     def trace(self) -> ImportedTrace:
         """Return the nodes."""
-        return self.imported or ImportedTrace(ranks=1, nodes=[])
+        return self.imported[trace_name(self.chakra, self.groups, self.teraflops)]
 
 
 class UdpFields(Model):

@@ -48,14 +48,15 @@ def run_file(case: Case, control: Control) -> dict[str, Any]:
     roce = {"dscp": 26, "queue": 3, "lossless": True, **control.roce}
     classes = {"cnp": {"dscp": 48, "queue": 6}, "roce": roce, "rest": {"queue": 0}}
     classes = {name: each for name, each in classes.items() if name not in control.without}
-    flows = read_hpcc(case.flow_file(), f"{case.name}.txt")
+    file = f"{case.name}.txt"
+    flows = read_hpcc(case.flow_file(), file)
     return {
         "description": f"{case.name} under {control.name}",
         "topology": case.fabric.topology(classes),
         "sample": "100us",
         "buffer": {"shared": BUFFER, "alpha": ALPHA, "headroom": "formula"},
         "transport": {"mtu": f"{PAYLOAD}B", "ack_every": 1, **control.transport},
-        "traffic": [{"matrix": {"hpcc": f"{case.name}.txt", "imported": flows}}],
+        "traffic": [{"matrix": {"hpcc": file, "imported": {file: flows}}}],
     }
 
 

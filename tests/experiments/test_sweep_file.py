@@ -11,6 +11,8 @@ import yaml
 from experiments.errors import LabError, LabFileError
 from experiments.sweep import SweepSpec
 from experiments.sweep_metrics import METRICS, Ended
+from experiments.sweep_point import point_run
+from topologies.document import Document
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "sweep.md"
 RUN = """\
@@ -68,6 +70,40 @@ def test_players_need_no_file(folder: Path) -> None:
     topology = load(folder, SWEEP).mapping["topology"]
     assert topology["generator"] == "single"
     assert topology["link"] == {"rate": "100Gbps", "delay": "1us", "queue": "1MB"}
+
+
+def test_each_point_has_the_file_that_it_names(folder: Path) -> None:
+    """Whoever runs it needs none of them: they are read before."""
+    for name, size in (("a", 1000), ("b", 5000)):
+        (folder / f"{name}.csv").write_text(f"src,dst,bytes\n0,1,{size}\n")
+        (folder / f"{name}.txt").write_text(f"{size} 0\n{size + 1} 100\n")
+    traffic = [
+        {"matrix": {"csv": "a.csv"}},
+        {"mix": {"sizes": "hadoop", "load": "10%", "stop": "1ms"}},
+    ]
+    (folder / "run.yaml").write_text(yaml.safe_dump({"topology": "net.yaml", "traffic": traffic}))
+    vary = "{traffic.0.matrix.csv: [a.csv, b.csv], traffic.1.mix.sizes: [a.txt, hadoop, b.txt]}"
+    spec = load(folder, f"run: run.yaml\nvary: {vary}\n")
+    for path in folder.iterdir():
+        path.unlink()
+    found = []
+    for point in spec.points:
+        run = point_run(Document("<run>", dict(spec.mapping), {}), spec.name, point)
+        matrix, mix = run.traffic[0].matrix, run.traffic[1].mix
+        sizes = None if mix is None else mix.distribution()
+        assert matrix is not None and sizes is not None
+        found.append((matrix.matrix().connections[0][2], int(sizes.evenly.mean())))
+    assert [size for size, _ in found] == [1000, 1000, 1000, 5000, 5000, 5000]
+    assert [mean for _, mean in found[:3]] == [mean for _, mean in found[3:]]
+    assert found[0][1] == 1000 and found[2][1] == 5000 and found[1][1] > 10_000
+
+
+def test_a_point_whose_file_is_not_there_is_told_before_anything_runs(folder: Path) -> None:
+    (folder / "a.csv").write_text("src,dst,bytes\n0,1,1000\n")
+    text = "topology: net.yaml\ntraffic: [matrix: {csv: a.csv}]\n"
+    (folder / "run.yaml").write_text(text)
+    with pytest.raises(LabFileError, match=r"b\.csv: can't be read"):
+        load(folder, "run: run.yaml\nvary: {traffic.0.matrix.csv: [a.csv, b.csv]}\n")
 
 
 @pytest.mark.parametrize(

@@ -289,4 +289,17 @@ def test_wrong_types_are_the_forms_to_refuse(tmp_path: Path) -> None:
     write(tmp_path, [node(1, COMP)], [])
     assert "teraflops" in refused(tmp_path, teraflops=-1)
     assert "allreduce" in refused(tmp_path, allreduce="double")
+    assert "teraflops" in refused(tmp_path, teraflops=True)
     assert "chakra" in refused(tmp_path, chakra=5)
+
+
+def test_messages_of_a_trace_are_not_cut_into_equal_stripes(tmp_path: Path) -> None:
+    write(tmp_path, *[[collective(1, ALLREDUCE, 80_000)]] * 4)
+    given = "traffic: [trace: {chakra: step}]\ntransport: {congestion_control: none, queue_pairs: 4"
+    topology = (
+        "topology: {generator: single, hosts: 4, link: {rate: 100Gbps, delay: 1us, queue: 1MB}}\n"
+    )
+    with pytest.raises(TopologyError, match="striped as queue pairs drain"):
+        read_run(topology + given + "}", directory=tmp_path)
+    run = read_run(topology + given + ", striping: as-drained}", directory=tmp_path)
+    assert len(plan(run).flows) == 4 * 4

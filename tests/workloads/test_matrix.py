@@ -143,7 +143,7 @@ def test_what_a_file_can_not_say_is_told_with_its_line(old: str, new: str, says:
         ("{htsim: nothing.cm}", "nothing.cm: can't be read: No such file"),
         ("{htsim: 3}", "must be a file, not 3"),
         (
-            "{htsim: a.cm, imported: {nodes: 2, connections: [[0, 9, 1, 0]], waits: []}}",
+            "{htsim: b.cm, imported: {b.cm: {nodes: 2, connections: [[0, 9, 1, 0]], waits: []}}}",
             "connections join two of 2 nodes",
         ),
     ],

@@ -122,7 +122,7 @@ MISTAKES = [
     (f"{CHOSEN}: {{kind: reps}}, operation: read", "use write or send"),
     (f"{CHOSEN}: {{kind: bitmap, rounds: 3}}", "'rounds' is for plb, not for bitmap"),
     ("queue_pairs: 65", "transport.queue_pairs: must be at most 64, not 65"),
-    ("queue_pairs: 2", "transport.queue_pairs: a job's collectives have 'channels' instead"),
+    ("queue_pairs: 2", "transport.queue_pairs: messages of jobs and traces are striped"),
     ("striping: adaptive", "must be 'equal' or 'as-drained', not 'adaptive'"),
     ("striping: as-drained, piece: 100B", "transport.piece: a piece has 256B to 1GiB, not 100B"),
     ("striping: as-drained, outstanding: 0", "transport.outstanding: must be at least 1, not 0"),
