@@ -12,7 +12,14 @@ from topologies.errors import did_you_mean
 from topologies.reach import Reach
 from topologies.units import parse_size
 from workloads.planes import plane_problems
-from workloads.senders import JOINED, choices, is_control, titles, with_those_beside
+from workloads.senders import (
+    JOINED,
+    choices,
+    is_control,
+    titles,
+    why_not_together,
+    with_those_beside,
+)
 from workloads.several import unjoined
 from workloads.transport_schema import transport_entry
 
@@ -164,6 +171,8 @@ def controlled(name: str | None, set_name: str | None) -> tuple[str, str | None]
         together = f"or two that run together, as {JOINED.join(known[1:3])}"
         there = f"{', '.join(known)}, none, {together}"
         raise UsageError(f"--congestion {control}: choose one of {there}")
+    if clash := why_not_together(control):
+        raise UsageError(f"--congestion {clash}")
     running = with_those_beside(control)
     with_sets = next((each for each in running if each.sets), None)
     if set_name == "none":

@@ -112,6 +112,8 @@ class Sender:
     `hears_switches`: it takes switches' own notifications, which a stock NIC does not, and falls
     back to `beside` there. `columns`: what results have of it beyond what all have;
     `state_columns`: what `weft agent` has.
+    `shim`: what its packets' telemetry shim is for, as in "records of hops"; a packet has one shim,
+    so that senders with different ones never run together.
     `sets`: names of parameter sets, `default_set` among them; `set_key`: the key that takes one.
     `recovery`: how long its cuts last. `describe(parameters)`: a line of `weft sim` on the
     parameters as results keep them.
@@ -127,6 +129,7 @@ class Sender:
     hears_switches: bool = False
     columns: tuple[Column, ...] = ()
     state_columns: tuple[StateColumn, ...] = ()
+    shim: str = ""
     sets: tuple[str, ...] = ()
     default_set: str = ""
     set_key: str = ""
@@ -219,6 +222,15 @@ def is_control(text: str) -> bool:
     known = {each.name for each in choices()}
     names = named(text)
     return known.issuperset(names) and len(set(names)) == len(names)
+
+
+def why_not_together(control: str) -> str:
+    """Return why the senders of a `congestion_control:` can't run together; empty: they can."""
+    shims = {each.shim: each for each in with_those_beside(control) if each.shim}
+    if len(shims) < 2:
+        return ""
+    parts = " and ".join(f"{each.title} for {shim}" for shim, each in shims.items())
+    return f"{control}: a packet has one telemetry shim, which {parts} need: choose one of them"
 
 
 def with_those_beside(name: str, *, stock: bool = False) -> tuple[Sender, ...]:

@@ -34,7 +34,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model, field
 
 from topologies.fields import Count, CountOrNone, Model, Moment
 from topologies.units import parse_size
-from workloads.senders import JOINED, Sender, choices, is_control, senders
+from workloads.senders import JOINED, Sender, choices, is_control, senders, why_not_together
 
 PAYLOADS = (256, 512, 1024, 2048, 4096)
 MAX_WINDOW = {"go-back-n": 1 << 22, "selective-repeat": 8192}  # hostagent/rnic/core/card.h
@@ -154,6 +154,8 @@ def transport_entry() -> type[TransportFields]:
 
 def _control(value: str) -> str:
     if is_control(value):
+        if clash := why_not_together(value):
+            raise ValueError(clash)
         return value
     names = [*(each.name for each in choices()), "none"]
     together = f"or two that run together, as {JOINED.join(names[1:3])}"

@@ -117,6 +117,7 @@ SENDER = Sender(
     "Bolt",
     "bolt",
     of_transport,
+    shim="the word that asks for more",
     of_fabric=of_fabric,
     keys={"bolt_overrides": Key(BoltOverridesEntry, BoltOverridesEntry())},
     state_columns=(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mechanisms.encc.parameters import ONE_Q16, EnccParameters, encc_parameters
+from mechanisms.path_telemetry.settings import SHIM
 from mechanisms.round_trips import longest_round_trip_ps
 from topologies.fields import CountOrNone, Model, Rate, Size
 from topologies.model import Topology
@@ -81,6 +82,7 @@ SENDER = Sender(
     "ENCC",
     "encc",
     of_transport,
+    shim=SHIM,
     of_fabric=of_fabric,
     keys={"encc_overrides": Key(EnccOverridesEntry, EnccOverridesEntry())},
     state_columns=(

@@ -13,6 +13,9 @@ from topologies.units import format_duration
 
 KEY = "path_telemetry"
 
+SHIM = "what switches write"
+"""What the telemetry shim of senders is for that read it (`Sender.shim`)."""
+
 Format = Literal["hops", "most-used"]
 
 LEAST_PS = 1_000_000

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from mechanisms.path_telemetry.settings import SHIM
 from mechanisms.powertcp.parameters import ONE_Q16, PowerTcpParameters, powertcp_parameters
 from mechanisms.round_trips import longest_round_trip_ps
 from topologies.fields import Model, Rate
@@ -73,6 +74,7 @@ SENDER = Sender(
     "PowerTCP",
     "powertcp",
     of_transport,
+    shim=SHIM,
     of_fabric=of_fabric,
     keys={"powertcp_overrides": Key(PowerTcpOverridesEntry, PowerTcpOverridesEntry())},
     state_columns=(

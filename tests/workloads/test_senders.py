@@ -10,7 +10,15 @@ import pytest
 
 from topologies.errors import TopologyError
 from workloads.loader import read_run
-from workloads.senders import Sender, name_of, running, senders, titles, with_sender
+from workloads.senders import (
+    Sender,
+    name_of,
+    running,
+    senders,
+    titles,
+    why_not_together,
+    with_sender,
+)
 from workloads.transport import transport_for
 
 RUN = """
@@ -83,6 +91,14 @@ def test_two_senders_run_together() -> None:
     stock = transport_for(entry, 10**11, stock=True, topology=run.topology)
     assert stock.congestion_control == "encc"  # it does not hear what rates switches say
     assert set(stock.algorithms) == {"encc", "dcqcn"}
+
+
+@pytest.mark.parametrize("control", ["encc+bolt", "powertcp+swift+bolt"])
+def test_senders_that_need_another_shim_do_not_run_together(control: str) -> None:
+    with pytest.raises(TopologyError, match="a packet has one telemetry shim, which"):
+        read_run(RUN.replace("mine", control))
+    for fine in ("encc+powertcp", "bolt+swift", "bolt+fast-cnp"):
+        assert why_not_together(fine) == ""
 
 
 @pytest.mark.parametrize("control", ["encc+", "encc+encc", "encc+none", "+", "", "encc + swift"])
