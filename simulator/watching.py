@@ -83,7 +83,11 @@ def _watched_flows(
             what = "no flow" if name == "*>*" else f"{name}: none of its flows"
             why = "" if written[named].any() else ", and switches write nothing into their class"
             message = f"{what} collects records of hops{why}: {records.right}"
-            raise _wrong(run, f"{message} (not READs, open-loop packets or shared planes)")
+            raise _wrong(
+                run,
+                f"{message} (not READs, open-loop packets, shared "
+                "planes, or senders whose packets need the shim for something else)",
+            )
         found.update(here)
     return sorted(found)
 

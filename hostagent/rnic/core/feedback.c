@@ -50,7 +50,7 @@ int rnic_collect(rnic *r, uint32_t qpn, int on)
 int rnic_collects(const rnic *r, uint32_t qpn)
 {
     const struct qp *qp = qp_find(r, qpn);
-    return qp && qp->wants & (CC_TELEMETRY | COLLECTS);
+    return qp && qp->wants & (CC_TELEMETRY | COLLECTS) && !(qp->wants & CC_GRANTS); /* that word takes the shim */
 }
 
 void feedback_end(struct qp *qp)

@@ -180,7 +180,7 @@ int rnic_remove_qp(rnic *r, uint32_t qpn); /* its work is dropped without events
 /* Its data (SENDs and WRITEs) collects telemetry from now on, whatever its congestion control wants, or does as that says. The receiver returns it
  * with acknowledgements all the same. RNIC_EINVAL: it shares its load over planes. */
 int rnic_collect(rnic *r, uint32_t qpn, int on);
-int rnic_collects(const rnic *r, uint32_t qpn); /* 1: it does, because of the one or the other */
+int rnic_collects(const rnic *r, uint32_t qpn); /* 1: it does, because of the one or the other, and its shim is free for it */
 
 /* --- work ------------------------------------------------------------------------------------ */
 

@@ -301,3 +301,9 @@ def test_reads_collect_nothing() -> None:
     with pytest.raises(TopologyError, match="not READs"):
         file = read_run(read)
         Simulation(file, program(defines(file.topology)))
+
+
+def test_a_sender_that_asks_in_the_shim_has_no_records(tmp_path: Path) -> None:
+    said = text(f"{MONITOR}, bolt: true", control="bolt")
+    with pytest.raises(TopologyError, match="need the shim for something else"):
+        run(tmp_path, said)
