@@ -78,7 +78,8 @@ class FactsError(ValueError):
 class Control:
     """A sender's algorithm in both: ours (`roce`, `transport`), and the settings of theirs.
 
-    `roce`: what the class of the data has; `without`: classes that the fabric is not to have.
+    `roce`: what the class of the data has; `without`: classes that the fabric is not to have;
+    `buffer`: of switches, where it is not the comparison's own.
     `variants`: ours with one named difference of models taken away, by name.
     """
 
@@ -88,6 +89,7 @@ class Control:
     settings: Mapping[str, object]
     without: Sequence[str] = ()
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    buffer: Mapping[str, object] = field(default_factory=dict)
 
     def variant(self, name: str) -> Control:
         """Return it with that difference taken away. Raises FactsError."""
@@ -100,6 +102,7 @@ class Control:
             roce={**self.roce, **found.get("roce", {})},
             transport={**self.transport, **found.get("transport", {})},
             without=found.get("without", ()),
+            buffer=found.get("buffer", {}),
         )
 
 

@@ -54,7 +54,7 @@ def run_file(case: Case, control: Control) -> dict[str, Any]:
         "description": f"{case.name} under {control.name}",
         "topology": case.fabric.topology(classes),
         "sample": "100us",
-        "buffer": {"shared": BUFFER, "alpha": ALPHA, "headroom": "formula"},
+        "buffer": {"shared": BUFFER, "alpha": ALPHA, "headroom": "formula", **control.buffer},
         "transport": {"mtu": f"{PAYLOAD}B", "ack_every": 1, **control.transport},
         "traffic": [{"matrix": {"hpcc": file, "imported": {file: flows}}}],
     }
