@@ -1,6 +1,6 @@
 """ENCC while something goes wrong, in virtual time: medians with 95 % intervals (docs/encc.md).
 
-    python tests/bench/encc_adversity.py [--seeds 1,2,3,4,5,6] [--only pause,acks,mute,paths,planes]
+    python tests/bench/encc_adversity.py [--seeds 1,2,3,4,5,6] [--only pause,acks,...]
 
 What is played stands in tests/mechanisms/encc/adversity.py, whose tests play one seed of it.
 """
@@ -42,6 +42,16 @@ def acks() -> Iterator[Row]:
                 yield f"{senders}:1, {loss} % lost, timeout {timeout or '4.2ms'}", play
 
 
+def ends() -> Iterator[Row]:
+    """Messages whose ends are lost, or merely late because a queue grows."""
+    for control in ("encc", "swift"):
+        play = partial(adversity.ends, senders=1, size="16kB", loss=2, control=control)
+        yield f"16 kB after 16 kB, 2 % of the packets lost, {control}", play
+        for senders, size in ((16, "16kB"), (60, "16kB"), (60, "64kB"), (60, "500kB")):
+            play = partial(adversity.ends, senders=senders, size=size, control=control)
+            yield f"incasts of {senders} x {size}, {control}", play
+
+
 def mute() -> Iterator[Row]:
     """Switches whose program writes nothing: beside the bottleneck, and at it."""
     for trunk, where in ((400, "s2"), (50, "s1")):
@@ -65,7 +75,14 @@ def planes() -> Iterator[Row]:
     yield "no planes: one congestion state for both", partial(adversity.plane_cut, as_planes=False)
 
 
-PARTS = {"pause": pause, "acks": acks, "mute": mute, "paths": paths, "planes": planes}
+PARTS = {
+    "pause": pause,
+    "acks": acks,
+    "ends": ends,
+    "mute": mute,
+    "paths": paths,
+    "planes": planes,
+}
 PATHS_CHANGE = ("paths", "planes")
 
 

@@ -113,7 +113,7 @@ def test_each_is_in_the_table_of_make_bench() -> None:
         (
             "encc_adversity.py",
             "--only acks,cuts",
-            "--only cuts: choose of pause, acks, mute, paths",
+            "--only cuts: choose of pause, acks, ends, mute, paths",
         ),
         ("htsim_rows.py", "--only rail", "--only rail: choose a part of one of: one flow"),
         ("in_turn.py", ". no-such-folder", "no-such-folder has no tests/bench/bench_engine.py"),

@@ -276,6 +276,57 @@ def shared(
     )
 
 
+# --- ends of messages -----------------------------------------------------------------------------
+
+STAR = """\
+topology:
+  generator: single
+  hosts: {hosts}
+  link: {{rate: 100Gbps, delay: 1us, queue: 64MB, mtu: 4200B}}
+  classes:
+    cnp: {{dscp: 48, queue: 6}}
+    roce: {{dscp: 26, queue: 3, path_telemetry: hops}}
+    rest: {{queue: 0}}
+until: 200ms
+clocks: {{ppm: 50, jitter: 1us}}
+events: [{{at: 0us, link: h1-s1, towards: h1, loss: {loss}%}}]
+transport: {{congestion_control: {control}}}
+traffic: [{traffic}]
+"""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Messages: how long they take, in us, and how many of 100 packets are sent twice."""
+
+    median_us: float
+    longest_us: float
+    twice_percent: float
+
+
+def ends(seed: int, *, senders: int, size: str, loss: float = 0, control: str = "encc") -> Ends:
+    """Play messages to h1: of one sender 400, one after the other; of several five at once.
+
+    `loss`: in %, of what goes to h1.
+    """
+    one = f"message: {{from: h2, to: h1, bytes: {size}, count: 400, gap: 20us}}"
+    many = f"incast: {{to: h1, senders: {senders}, bytes: {size}, rounds: 5, every: 3ms}}"
+    traffic = one if senders == 1 else many
+    text = STAR.format(
+        hosts=senders + 1, loss=loss or "0.0000001", control=control, traffic=traffic
+    )
+    run = read_run(text)
+    simulation = Simulation(run, program(defines(run.topology)), seed=seed)
+    end = simulation.run().end
+    times, rows = end.message_times, simulation.traffic.messages.messages
+    took = (times["done"] - times["ready"]) / PS_PER_US
+    assert (times["done"] >= 0).all(), "a message was not done"
+    stats: Any = end.transport_stats
+    packets = np.ceil(rows["bytes"] / 4096).sum()
+    repeated = float(stats["repeated_packets"].sum())
+    return Ends(float(np.median(took)), float(took.max()), 100 * repeated / float(packets))
+
+
 # --- other paths ----------------------------------------------------------------------------------
 
 CUT_US = 600
