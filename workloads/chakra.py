@@ -25,6 +25,7 @@ from google.protobuf.message import DecodeError, Message
 from rustworkx import PyDiGraph, digraph_find_cycle
 
 from topologies.errors import Problem, TopologyError
+from topologies.fields import MAX_MOMENT_PS, MAX_VOLUME
 
 COLLECTIVES = {0: "allreduce", 2: "allgather", 5: "broadcast", 6: "alltoall",
                7: "reducescatter", 8: "reducescatter", 9: "barrier"}  # fmt: skip
@@ -158,10 +159,13 @@ class _Reader:
         files: list[Path] = []
         while len(files) < _MAX_RANKS and self._file(len(files)).is_file():
             files.append(self._file(len(files)))
+        missing = self._file(len(files))
+        more = {path.name for path in missing.parent.glob(f"{missing.name.rsplit('.', 2)[0]}.*.et")}
         if len(files) < 2:
-            missing = self._file(len(files))
             self._tell(missing, "no such file: a trace is one file per rank, PREFIX.0.et, ...")
-            self._stop()
+        elif left := sorted(more - {file.name for file in files}):
+            self._tell(missing, f"no such file, though there is {left[0]}: ranks count from 0")
+        self._stop()
         return files
 
     def _read_groups(self, ranks: int) -> None:
@@ -229,7 +233,13 @@ class _Reader:
     def _duration_ps(self, raw: Any, attributes: Mapping[str, Any], where: str, file: Path) -> int:
         operations = attributes.get("num_ops", 0)
         if raw.duration_micros or raw.type != _COMPUTE or not operations:
-            return int(raw.duration_micros) * _PS_PER_US
+            time_ps = int(raw.duration_micros) * _PS_PER_US
+            if time_ps > MAX_MOMENT_PS:
+                self._tell(
+                    file,
+                    f"{where} takes {raw.duration_micros} us: at most {MAX_MOMENT_PS // 10**12} s",
+                )
+            return time_ps
         if self.teraflops is None:
             self._tell(file, f"{where} has operations and no duration: say how fast a rank is, "
                        "such as teraflops: 312")  # fmt: skip
@@ -241,7 +251,10 @@ class _Reader:
         if node["kind"] == "recv":
             own, other = other, own
         peer = attributes.get(other)
-        node |= {"bytes": attributes.get("comm_size", 0), "tag": attributes.get("comm_tag", 0)}
+        node |= {
+            "bytes": self._size(node, attributes, file),
+            "tag": attributes.get("comm_tag", 0),
+        }
         node["peer"] = peer
         if not isinstance(peer, int) or not 0 <= peer < ranks or peer == node["rank"]:
             self._tell(
@@ -252,12 +265,19 @@ class _Reader:
             self._tell(file, f"{_called(node)}: {own} is {attributes[own]}, in the file of rank "
                        f"{node['rank']}")  # fmt: skip
 
+    def _size(self, node: Node, attributes: Mapping[str, Any], file: Path) -> int:
+        size = attributes.get("comm_size", 0)
+        if not isinstance(size, int) or not 0 <= size <= MAX_VOLUME:
+            self._tell(file, f"{_called(node)}: comm_size is {size}: bytes, at most {MAX_VOLUME}")
+            return 0
+        return size
+
     def _collective(
         self, node: Node, attributes: Mapping[str, Any], file: Path, ranks: int
     ) -> None:
         kind = attributes.get("comm_type")
         node["collective"] = COLLECTIVES.get(kind, "") if isinstance(kind, int) else ""
-        node["bytes"] = attributes.get("comm_size", 0)
+        node["bytes"] = self._size(node, attributes, file)
         node["root"] = attributes.get("root_rank", attributes.get("bcast_root", 0))
         if not node["collective"]:
             named = _REFUSED.get(kind, kind) if isinstance(kind, int) else kind

@@ -38,6 +38,7 @@ from topologies.document import Document
 from topologies.errors import TopologyError
 from topologies.event_schema import EventEntry
 from topologies.fields import (
+    MAX_MOMENT_PS,
     MAX_VOLUME,
     Count,
     CountOrNone,
@@ -342,7 +343,7 @@ class TraceNode(Model):
     name: str = ""
     kind: Literal["compute", "send", "recv", "collective"]
     after: list[CountOrNone] = Field(default=[])
-    ps: Annotated[int, Field(ge=0)] = 0
+    ps: Annotated[int, Field(ge=0, le=MAX_MOMENT_PS)] = 0
     bytes: Annotated[int, Field(ge=0, le=MAX_VOLUME)] = 0
     peer: CountOrNone | None = None
     collective: str | None = None

@@ -211,6 +211,9 @@ Ranks = Callable[[], list[list[bytes]]]
         (lambda: [[node(1, COMP), node(1, COMP)], []], "node 1 is there twice"),
         (lambda: [[node(1, COMP, [4])], []], "node 1 (n1) waits for node 4, which is not there"),
         (lambda: [[node(1, 8)], []], "node 1 (n1): type 8 is not supported"),
+        (lambda: [[node(1, COMP, us=1 << 60)], []], "us: at most 10000 s"),
+        (lambda: [[collective(1, ALLREDUCE, 10**13)], []], "bytes, at most 1000000000000"),
+        (lambda: [[collective(1, ALLREDUCE, (1 << 64) - 5)], []], "comm_size is -5"),
         (lambda: [[collective(1, REDUCE, 8)], []], "collective REDUCE is not supported"),
         (lambda: [[node(1, COMP, num_ops=5)], []], "say how fast a rank is"),
         (lambda: [[node(1, SEND, comm_dst=5)], []], "comm_dst is 5: another rank, 0 to 1"),
@@ -258,6 +261,12 @@ Ranks = Callable[[], list[list[bytes]]]
 def test_refusals(tmp_path: Path, ranks: Ranks, says: str) -> None:
     said = refused(write(tmp_path, *ranks()))
     assert says in said and len(said.splitlines()) <= 3
+
+
+def test_a_file_between_others_is_missed(tmp_path: Path) -> None:
+    write(tmp_path, *[[node(1, COMP)]] * 4)
+    (tmp_path / "step.2.et").unlink()
+    assert "step.2.et: no such file, though there is step.3.et" in refused(tmp_path)
 
 
 def test_files_that_are_no_traces(tmp_path: Path) -> None:
